@@ -1,0 +1,134 @@
+"""What a job is, and which states it may pass through.
+
+    loading ──► ready ──► running ──► completed
+                  │  ▲       │  ▲
+                  ▼  │       ▼  │      (any open state) ──► cancelled
+                 paused ◄────┘──┘      (loading, running) ──► failed
+
+`completed` says how many items failed; it never hides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class JobState(StrEnum):
+    """Where a job stands."""
+
+    LOADING = "loading"
+    READY = "ready"
+    RUNNING = "running"
+    PAUSED = "paused"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+OPEN = frozenset({JobState.LOADING, JobState.READY, JobState.RUNNING, JobState.PAUSED})
+"""States from which a job can still change by itself or by a person."""
+
+CLAIMABLE = frozenset({JobState.READY, JobState.RUNNING})
+"""States in which chunks of the job may be leased."""
+
+
+class Command(StrEnum):
+    """What a person can do to a job."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+    RETRY = "retry"
+
+
+_ALLOWED: Mapping[Command, frozenset[JobState]] = {
+    Command.PAUSE: frozenset({JobState.READY, JobState.RUNNING, JobState.PAUSED}),
+    Command.RESUME: frozenset({JobState.PAUSED, JobState.READY, JobState.RUNNING}),
+    Command.CANCEL: OPEN | {JobState.CANCELLED},
+    Command.RETRY: frozenset({JobState.COMPLETED, JobState.FAILED, JobState.RUNNING}),
+}
+
+
+def states_for(command: Command) -> frozenset[JobState]:
+    """The states in which `command` can be given; giving it twice is no error."""
+    return _ALLOWED[command]
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job as it was asked for, checked by its kind, not yet in the database.
+
+    `request_hash` stands for everything asked for, the items included: the same key with another
+    hash is a conflict. `pool` is where its model is served.
+    """
+
+    kind: str
+    name: str
+    key: str
+    request_hash: bytes
+    params: Mapping[str, Any]
+    pool: str
+    model: str
+    priority: int = 0
+    weight: float = 1.0
+    max_in_flight: int | None = None
+    deadline_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it is in the database."""
+
+    id: int
+    kind: str
+    name: str
+    key: str
+    request_hash: bytes
+    params: Mapping[str, Any]
+    pool: str
+    model: str
+    state: JobState
+    reason: str | None
+    priority: int
+    weight: float
+    max_in_flight: int | None
+    total: int
+    skipped_lines: int
+    created_at: datetime
+    ready_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is: sums over its chunk rows, exact at any time.
+
+    `done` counts items with a result that is no failure; of them, `unchanged` needed no call and
+    `empty` had nothing to send. `failed` counts items whose failure is final, `retrying` those that wait for another attempt.
+    """
+
+    total: int
+    done: int
+    unchanged: int
+    empty: int
+    failed: int
+    retrying: int
+    in_flight: int
+    chunks_open: int
+    prompt_tokens: int
+    completion_tokens: int
+
+    @property
+    def pending(self) -> int:
+        """Items with no result yet."""
+        return self.total - self.done - self.failed
+
+    @property
+    def share(self) -> float:
+        """Between 0 and 1; an empty job is done."""
+        return 1.0 if self.total == 0 else (self.done + self.failed) / self.total

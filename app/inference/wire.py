@@ -1,0 +1,319 @@
+"""A client of one OpenAI-compatible server: synchronous, pooled, without retries.
+
+It speaks through httpcore2, the connection pool beneath httpx2: its network backend is a public
+seam, and only there can a deadline hold over a whole call and a cancel close the socket at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import threading
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpcore2
+import httpx2
+import orjson
+
+from app import clock, errors
+from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest
+from app.domain.replies import classified
+from app.inference.gauges import Gauges, gauges
+from app.inference.replies import Streamed, embed_reply, event_data, parsed
+from app.inference.sockets import Call, CallBackend
+
+_KEEP_S = 4.0
+"""Idle connections are dropped before uvicorn's 5 s, so that none is used as it is being closed."""
+_LARGEST_REPLY = 512 * 1024 * 1024
+_ERROR_PAGE = 64 * 1024
+_DONE_S = 0.25
+"""How long the end of a stream may lag behind its [DONE]; waiting saves the connection."""
+_NEGOTIABLE: Mapping[str, str | None] = {
+    "encoding_format": None,
+    "stream_options": None,
+    "priority": None,  # vLLM refuses it unless it schedules by priority.
+    "max_tokens": "max_completion_tokens",  # OpenAI's reasoning models.
+}
+"""Fields that some servers refuse, and by which name they want them (None: not at all)."""
+
+_T = TypeVar("_T")
+_Read = Callable[[httpcore2.Response, Call], _T]
+
+
+class Wire:
+    """One server. Thread-safe; each process opens connections of its own, at its first call.
+
+    `base_url` ends in /v1. Every failure is a leaf of EndpointError. `deadline_s` of a call is the
+    time it may take in all, at most `total_timeout_s`. With `cancelled` set the call closes its
+    connection and raises Abandoned: at once for a `Cancel`, within 50 ms for a plain event.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None = None,
+        *,
+        connect_timeout_s: float = 5.0,
+        first_byte_timeout_s: float = 120.0,
+        total_timeout_s: float = 600.0,
+    ) -> None:
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise errors.ConfigError(
+                f"{base_url!r} is no address of an endpoint; write http://HOST:PORT/v1"
+            )
+        self.base_url = base_url.rstrip("/")
+        self._root_url = self.base_url.removesuffix("/v1")
+        self._headers = {"accept-encoding": "identity", "user-agent": "giveway"}
+        if api_key:
+            self._headers["authorization"] = f"Bearer {api_key}"
+        self._host = parts.hostname
+        self._scheme = parts.scheme
+        self._connect_timeout_s = connect_timeout_s
+        self._first_byte_timeout_s = first_byte_timeout_s
+        self._total_timeout_s = total_timeout_s
+        self._pools: dict[int, httpcore2.ConnectionPool] = {}
+        self._refused: set[tuple[str, str]] = set()
+
+    def embed(
+        self,
+        request: EmbedRequest,
+        *,
+        deadline_s: float,
+        dim: int | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> EmbedReply:
+        """Vectors of `request.texts`, checked, `dim` numbers each where it is given."""
+        body = {"model": request.model, "input": request.texts, "encoding_format": "base64"}
+        with self._call(deadline_s, cancelled) as call:
+            reply = self._posted(call, "/embeddings", body, request.texts, _whole)
+            return embed_reply(parsed(reply), request, dim)
+
+    def chat(
+        self,
+        request: ChatRequest,
+        *,
+        deadline_s: float,
+        on_first_token: Callable[[], None] | None = None,
+        on_text: Callable[[str], None] | None = None,
+        cancelled: threading.Event | None = None,
+    ) -> ChatReply:
+        """The completion, streamed: the callbacks run in this thread as the text comes in."""
+        texts = tuple(message.content for message in request.messages)
+
+        def read(response: httpcore2.Response, call: Call) -> ChatReply:
+            return _read_chat(response, call, Streamed(request, on_first_token, on_text), texts)
+
+        with self._call(deadline_s, cancelled) as call:
+            return self._posted(call, "/chat/completions", _chat_body(request), texts, read)
+
+    def models(self, *, deadline_s: float = 10.0) -> tuple[str, ...]:
+        """Names of the models that the server lists."""
+        with self._call(deadline_s, None) as call:
+            value = parsed(self._got(call, f"{self.base_url}/models"))
+        try:
+            return tuple(str(entry["id"]) for entry in value["data"])
+        except (KeyError, TypeError) as error:
+            raise errors.BadReply("the reply has no list of models") from error
+
+    def metrics(self, *, deadline_s: float = 5.0) -> Gauges:
+        """What the server's /metrics says of its load; all None where it has no such page."""
+        try:
+            with self._call(deadline_s, None) as call:
+                page = self._got(call, f"{self._root_url}/metrics")
+        except (errors.ModelMissing, errors.AuthFailed):
+            return Gauges()
+        return gauges(bytes(page).decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Close this process's connections. A later call opens new ones."""
+        pool = self._pools.pop(os.getpid(), None)
+        if pool is not None:
+            pool.close()
+
+    @contextlib.contextmanager
+    def _call(self, deadline_s: float, cancelled: threading.Event | None) -> Iterator[Call]:
+        """A call that the sockets of this thread obey."""
+        call = Call(min(deadline_s, self._total_timeout_s), self._first_byte_timeout_s, cancelled)
+        with call.current():
+            yield call
+
+    def _posted(
+        self,
+        call: Call,
+        path: str,
+        body: Mapping[str, Any],
+        sent: Sequence[str],
+        read: _Read[_T],
+    ) -> _T:
+        """What `read` makes of the answer. Fields that the server refuses are left out, now by
+        asking once more and later from the start; no other refusal is asked again."""
+        model = str(body["model"])
+        refused = {field for known, field in self._refused if known == model}
+        while True:
+            fields = _without(body, refused)
+            url = self.base_url + path
+            with self._exchange(call, "POST", url, orjson.dumps(fields)) as response:
+                if 200 <= response.status < 300:
+                    result = read(response, call)
+                    self._refused.update((model, field) for field in refused)
+                    return result
+                page = _error_page(response, call)
+            error = classified(
+                response.status, page, _headers(response), now=clock.now(), sent=sent
+            )
+            named = {field for field in _NEGOTIABLE if field in fields and field.encode() in page}
+            if not (named and isinstance(error, errors.BadRequest)):
+                raise error
+            refused |= named
+
+    def _got(self, call: Call, url: str) -> bytearray:
+        with self._exchange(call, "GET", url, None) as response:
+            if 200 <= response.status < 300:
+                return _whole(response, call)
+            page = _error_page(response, call)
+        raise classified(response.status, page, _headers(response), now=clock.now())
+
+    @contextlib.contextmanager
+    def _exchange(
+        self, call: Call, method: str, url: str, content: bytes | None
+    ) -> Iterator[httpcore2.Response]:
+        """The response as its headers are in; what goes wrong is a leaf of EndpointError."""
+        headers = self._headers if content is None else self._headers | _JSON
+        try:
+            with self._pool().stream(method, url, headers=headers, content=content) as response:
+                yield response
+        except httpcore2.RemoteProtocolError as error:
+            call.slice_s()
+            if call.saw_end:
+                raise errors.ConnectionFailed("closed before the whole reply was there") from error
+            raise errors.BadReply("the reply is not HTTP") from error
+        except (httpcore2.NetworkError, httpcore2.ProxyError) as error:
+            call.slice_s()
+            raise errors.ConnectionFailed(f"the connection failed: {error}") from error
+
+    def _pool(self) -> httpcore2.ConnectionPool:
+        """This process's pool: sockets must not be shared with a forked child."""
+        pool = self._pools.get(os.getpid())
+        if pool is None:
+            made = httpcore2.ConnectionPool(
+                ssl_context=httpx2.create_ssl_context() if self._scheme == "https" else None,
+                proxy=_proxy(self._scheme, self._host),
+                max_connections=None,  # Limits are the throttle's; a call never queues here.
+                max_keepalive_connections=256,
+                keepalive_expiry=_KEEP_S,
+                network_backend=CallBackend(self._connect_timeout_s),
+            )
+            pool = self._pools.setdefault(os.getpid(), made)  # Another thread may have been first.
+        return pool
+
+
+_JSON = {"content-type": "application/json"}
+
+
+def _chat_body(request: ChatRequest) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "model": request.model,
+        "messages": [{"role": one.role, "content": one.content} for one in request.messages],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    for field in ("max_tokens", "temperature", "seed", "response_format", "priority"):
+        value = getattr(request, field)
+        if value is not None:
+            body[field] = value
+    return body
+
+
+def _without(body: Mapping[str, Any], refused: Set[str]) -> dict[str, Any]:
+    fields = dict(body)
+    for field in refused & fields.keys():
+        value, substitute = fields.pop(field), _NEGOTIABLE[field]
+        if substitute is not None:
+            fields[substitute] = value
+    return fields
+
+
+def _read_chat(
+    response: httpcore2.Response, call: Call, streamed: Streamed, sent: Sequence[str]
+) -> ChatReply:
+    chunks = _chunks(response, call)
+    first = next((chunk for chunk in chunks if chunk.strip()), b"")
+    if first.lstrip()[:1] == b"{":  # The server ignored `stream`.
+        return streamed.whole(parsed(_gathered(itertools.chain((first,), chunks))))
+    for data in event_data(itertools.chain((first,), chunks)):
+        if data == b"[DONE]":
+            _finish(chunks, call)
+            return streamed.reply()
+        event = parsed(data)
+        if event.get("error"):
+            raise classified(_status_in(event), event, {}, now=clock.now(), sent=sent)
+        streamed.add(event)
+    if not streamed.is_finished:
+        raise errors.ConnectionFailed("the stream ended before the reply was finished")
+    return streamed.reply()
+
+
+def _finish(chunks: Iterator[bytes], call: Call) -> None:
+    """Read to the end of the body, so that the connection serves again; the reply is there."""
+    call.hurry(_DONE_S)
+    with contextlib.suppress(errors.EndpointError, httpcore2.RemoteProtocolError):
+        for _ in chunks:
+            pass
+
+
+def _status_in(event: Mapping[str, Any]) -> int:
+    """The status that an error in mid-stream would have had."""
+    error = event["error"]
+    code = error.get("code") if isinstance(error, Mapping) else None
+    return code if isinstance(code, int) and 400 <= code < 600 else 500
+
+
+def _chunks(response: httpcore2.Response, call: Call) -> Iterator[bytes]:
+    for chunk in response.iter_stream():
+        call.answered()
+        yield chunk
+
+
+def _whole(response: httpcore2.Response, call: Call) -> bytearray:
+    return _gathered(_chunks(response, call))
+
+
+def _gathered(chunks: Iterable[bytes]) -> bytearray:
+    body = bytearray()
+    for chunk in chunks:
+        body += chunk
+        if len(body) > _LARGEST_REPLY:
+            raise errors.BadReply(f"the reply is larger than {_LARGEST_REPLY} bytes")
+    return body
+
+
+def _error_page(response: httpcore2.Response, call: Call) -> bytes:
+    """The start of an error's body. Cut off or not, the status has told what matters."""
+    page = bytearray()
+    with contextlib.suppress(errors.ConnectionFailed, httpcore2.RemoteProtocolError):
+        for chunk in _chunks(response, call):
+            page += chunk
+            if len(page) > _ERROR_PAGE:
+                break
+    return bytes(page)
+
+
+def _headers(response: httpcore2.Response) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in response.headers}
+
+
+def _proxy(scheme: str, host: str) -> httpcore2.Proxy | None:
+    """The proxy that the environment names (HTTPS_PROXY, NO_PROXY, …); none for this machine."""
+    address = urllib.request.getproxies().get(scheme)
+    if not address or host in ("localhost", "127.0.0.1", "::1"):
+        return None
+    if urllib.request.proxy_bypass(host):
+        return None
+    parts = urlsplit(address if "://" in address else f"http://{address}")
+    login = (parts.username, parts.password or "") if parts.username else None
+    return httpcore2.Proxy(f"{parts.scheme}://{parts.hostname}:{parts.port or 80}", auth=login)

@@ -1,0 +1,270 @@
+"""The settings people can write, grouped, with units in the names. Unknown keys are errors."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+_DATABASE_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
+_BROKER_SCHEMES = ("redis", "rediss", "amqp", "amqps", "pyamqp")
+
+
+class Group(BaseModel):
+    """A table of giveway.toml. Frozen, and closed: a misspelt key does not pass."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class DatabaseSettings(Group):
+    """`[database]`: where the jobs live."""
+
+    url: SecretStr | None = None
+    """postgresql://user:password@host:port/name. None: the embedded Postgres of `giveway up`."""
+    connections: Count | None = None
+    """Most connections of one process. None: derived from its concurrency."""
+    statement_timeout_s: Positive = 30.0
+
+    @field_validator("url")
+    @classmethod
+    def _postgres_only(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None and url.get_secret_value().split("://")[0] not in _DATABASE_SCHEMES:
+            raise ValueError("must begin with postgresql://; Giveway keeps its jobs in Postgres")
+        return url
+
+
+class BrokerSettings(Group):
+    """`[broker]`: who carries doorbells and interactive requests."""
+
+    url: SecretStr | None = None
+    """redis://… (Redis or Valkey) or amqp://… (RabbitMQ). None: the embedded Valkey."""
+    result_url: SecretStr | None = None
+    """Where Celery keeps interactive results. None: the broker itself (rpc:// on RabbitMQ)."""
+    connect_timeout_s: Positive = 0.5
+
+    @field_validator("url")
+    @classmethod
+    def _known_transport(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is None:
+            return url
+        scheme = url.get_secret_value().split("://")[0]
+        if scheme in ("valkey", "valkeys"):
+            right = scheme.replace("valkey", "redis")
+            raise ValueError(f"kombu has no {scheme}:// transport; write {right}:// for Valkey")
+        if scheme not in _BROKER_SCHEMES:
+            raise ValueError("must begin with redis://, rediss://, amqp:// or amqps://")
+        return url
+
+
+class WorkerSettings(Group):
+    """`[worker]`: how many things one process does at once."""
+
+    batch_concurrency: Count | None = None
+    """Threads of a batch worker. None: the sum of every pool's batch_max."""
+    interactive_concurrency: Count | None = None
+    """Threads of an interactive worker. None: four times the sum of the pools' totals."""
+    shared: bool = False
+    """Let one worker take several queues. It alternates between them, so people wait for batch."""
+
+
+class BatchSettings(Group):
+    """`[batch]`: chunks, leases and retries."""
+
+    lease_s: Annotated[float, Field(ge=3)] = 60.0
+    heartbeat_s: Annotated[float, Field(ge=0.2)] = 5.0
+    chunk_items: Annotated[int, Field(ge=1, le=100_000)] = 512
+    micro_batch_items: Annotated[int, Field(ge=1, le=2048)] = 64
+    micro_batch_tokens: Annotated[int, Field(ge=16)] = 16_384
+    max_attempts: Count = 5
+    retry_base_s: Positive = 1.0
+    retry_max_s: Positive = 300.0
+    crashes_before_split: Count = 3
+    call_timeout_s: Positive = 120.0
+
+    @model_validator(mode="after")
+    def _beats_before_it_ends(self) -> Self:
+        if self.heartbeat_s * 3 > self.lease_s:
+            raise ValueError(
+                f"heartbeat_s = {self.heartbeat_s:g} must be at most a third of "
+                f"lease_s = {self.lease_s:g}, or a busy worker loses its leases"
+            )
+        return self
+
+
+class InteractiveSettings(Group):
+    """`[interactive]`: what people get."""
+
+    deadline_s: Positive = 120.0
+    """A request that has waited longer than this is not started."""
+    call_timeout_s: Positive = 120.0
+    result_ttl_s: Positive = 3600.0
+    keep_requests_h: Positive = 48.0
+    """Rows of interactive_requests older than this are pruned."""
+
+
+class ThrottleSettings(Group):
+    """`[throttle]`: how the limit is recomputed; each pool may override the policy."""
+
+    policy: str = "budget"
+    tick_s: Annotated[float, Field(ge=0.2, le=60)] = 1.0
+    window_s: Annotated[float, Field(ge=1, le=600)] = 10.0
+    valid_for_s: Annotated[float, Field(ge=1)] = 10.0
+    """A limit older than this counts no more: everyone falls to the floor."""
+    rps_threshold: Positive = 20.0
+    alpha: Annotated[float, Field(gt=0, le=1)] = 0.3
+    keep_decisions_h: Positive = 72.0
+
+    @model_validator(mode="after")
+    def _outlives_ticks(self) -> Self:
+        if self.valid_for_s < 3 * self.tick_s:
+            raise ValueError(
+                f"valid_for_s = {self.valid_for_s:g} must be at least three ticks "
+                f"(tick_s = {self.tick_s:g}), or one late tick sends batch to the floor"
+            )
+        return self
+
+
+class FlowerSettings(Group):
+    """`[flower]`: the window on the workers. It never runs without a password."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """0: a free port is chosen."""
+    user: str = "giveway"
+    password: SecretStr | None = None
+    """None: made by `giveway up` and kept in the data folder."""
+
+
+class PoolSettings(Group):
+    """`[[pools]]`: endpoints that share capacity, and so one limit."""
+
+    name: Name
+    total: Count = 8
+    """Requests in flight, both classes together."""
+    reserve: Count = 1
+    """Places that batch never takes."""
+    batch_min: Count = 1
+    batch_max: Count | None = None
+    """None: total − reserve."""
+    target_p95_ms: Positive = 500.0
+    """What an interactive request may take, end to end."""
+    first_token_target_ms: Positive | None = None
+    per_token_target_ms: Positive | None = None
+    policy: str | None = None
+    """None: `[throttle] policy`."""
+    options: dict[str, float] = Field(default_factory=dict)
+    """Constants of the policy, by name."""
+
+    @property
+    def ceiling(self) -> int:
+        """The most batch requests in flight that the pool ever allows."""
+        return self.total - self.reserve if self.batch_max is None else self.batch_max
+
+    @model_validator(mode="after")
+    def _room_for_both(self) -> Self:
+        if not self.batch_min <= self.ceiling <= self.total - self.reserve:
+            raise ValueError(
+                f"pool {self.name!r}: needs batch_min <= batch_max <= total - reserve, "
+                f"but batch_min = {self.batch_min}, batch_max = {self.ceiling}, "
+                f"total - reserve = {self.total} - {self.reserve}"
+            )
+        return self
+
+
+class EndpointSettings(Group):
+    """`[[endpoints]]`: a place that serves models."""
+
+    name: Name
+    pool: Name = "main"
+    kind: Literal["openai", "vllm", "tei", "ollama", "llamacpp", "simulated"] = "openai"
+    base_url: str
+    """With the version part, as OpenAI clients take it: http://127.0.0.1:8000/v1."""
+    models: Annotated[tuple[str, ...], Field(min_length=1)]
+    max_concurrency: Count = 8
+    api_key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    """The *name* of the environment variable that holds the key; never the key itself."""
+    role: Literal["primary", "backup", "degraded"] = "primary"
+    max_batch_items: Annotated[int, Field(ge=1, le=2048)] | None = None
+    max_batch_tokens: Annotated[int, Field(ge=16)] | None = None
+    connect_timeout_s: Positive = 5.0
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_http(cls, url: str) -> str:
+        if not re.match(r"^https?://[^/\s]+", url):
+            raise ValueError("must be an address such as http://127.0.0.1:8000/v1")
+        if re.match(r"^https?://[^/@\s]*@", url):
+            raise ValueError("must hold no password; name the key's variable in api_key_env")
+        return url.rstrip("/")
+
+
+class Settings(BaseSettings):
+    """Everything. Precedence, strongest first: flags, environment, giveway.toml, defaults."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="GIVEWAY_",
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
+    )
+
+    database: DatabaseSettings = DatabaseSettings()
+    broker: BrokerSettings = BrokerSettings()
+    worker: WorkerSettings = WorkerSettings()
+    batch: BatchSettings = BatchSettings()
+    interactive: InteractiveSettings = InteractiveSettings()
+    throttle: ThrottleSettings = ThrottleSettings()
+    flower: FlowerSettings = FlowerSettings()
+    pools: Annotated[tuple[PoolSettings, ...], Field(min_length=1)] = (PoolSettings(name="main"),)
+    endpoints: tuple[EndpointSettings, ...] = ()
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Environment over what `load` read from the file (given as initial values)."""
+        return env_settings, init_settings
+
+    @model_validator(mode="after")
+    def _names_agree(self) -> Self:
+        pools = [pool.name for pool in self.pools]
+        for what, names in (("pools", pools), ("endpoints", [e.name for e in self.endpoints])):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{what}: the name {twice[0]!r} is given twice")
+        for endpoint in self.endpoints:
+            if endpoint.pool not in pools:
+                raise ValueError(
+                    f"endpoint {endpoint.name!r} is in pool {endpoint.pool!r}, "
+                    f"which is not declared; declared pools: {', '.join(pools)}"
+                )
+        return self
+
+    def pool(self, name: str) -> PoolSettings | None:
+        """The pool called `name`, or None."""
+        return next((pool for pool in self.pools if pool.name == name), None)
+
+    @property
+    def batch_threads(self) -> int:
+        """Threads of one batch worker."""
+        return self.worker.batch_concurrency or sum(pool.ceiling for pool in self.pools)
+
+    @property
+    def interactive_threads(self) -> int:
+        """Threads of one interactive worker: more than places, since some wait for one."""
+        return self.worker.interactive_concurrency or min(
+            128, 4 * sum(pool.total for pool in self.pools)
+        )

@@ -1,0 +1,113 @@
+"""The one way to Postgres: an engine made on first use, per process, and short transactions."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from app.errors import DatabaseUnavailable
+
+_IDLE_IN_TRANSACTION_S = 30
+
+
+def sqlalchemy_url(url: str) -> str:
+    """`url` with the driver named: postgresql:// and postgres:// become postgresql+psycopg://."""
+    scheme, _, rest = url.partition("://")
+    return f"postgresql+psycopg://{rest}" if scheme in ("postgresql", "postgres") else url
+
+
+class Database:
+    """A Postgres server by URL.
+
+    Cheap to make: nothing is opened before the first transaction, and a process that was forked
+    opens connections of its own. `connections` bounds what one process holds.
+    """
+
+    def __init__(
+        self, url: str, connections: int = 5, statement_timeout_s: float = 30.0, name: str = ""
+    ) -> None:
+        self._url = sqlalchemy_url(url)
+        self._connections = connections
+        self._statement_timeout_s = statement_timeout_s
+        self._name = name or "giveway"
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+        self._pid = 0
+
+    def __repr__(self) -> str:
+        return f"Database({make_url(self._url).render_as_string(hide_password=True)})"
+
+    @property
+    def engine(self) -> Engine:
+        """This process's engine."""
+        if self._engine is None or self._pid != os.getpid():
+            with self._lock:
+                if self._engine is None or self._pid != os.getpid():
+                    self._engine = self._made()
+                    self._pid = os.getpid()
+        return self._engine
+
+    def _made(self) -> Engine:
+        options = (
+            f"-c statement_timeout={int(self._statement_timeout_s * 1000)} "
+            f"-c idle_in_transaction_session_timeout={_IDLE_IN_TRANSACTION_S * 1000} "
+            "-c timezone=UTC"
+        )
+        return create_engine(
+            self._url,
+            pool_size=self._connections,
+            max_overflow=0,
+            pool_timeout=30,
+            pool_pre_ping=True,
+            connect_args={
+                "connect_timeout": 5,
+                "application_name": self._name,
+                "options": options,
+                # Twice is enough to prepare: the hot statements are few and come again and again.
+                "prepare_threshold": 2,
+            },
+        )
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """One transaction: committed at the end, rolled back by any exception.
+
+        Never open one around a call to an endpoint. Raises DatabaseUnavailable when the server
+        does not answer or went away; what was not committed then did not happen.
+        """
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        except OperationalError as error:
+            raise DatabaseUnavailable(f"Postgres does not answer: {_first_line(error)}") from error
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise DatabaseUnavailable(f"Postgres went away: {_first_line(error)}") from error
+            raise
+
+    def close(self) -> None:
+        """Close this process's connections."""
+        with self._lock:
+            if self._engine is not None and self._pid == os.getpid():
+                self._engine.dispose()
+            self._engine = None
+
+
+def driver(connection: Connection) -> psycopg.Connection[Any]:
+    """The psycopg connection beneath, in the same transaction; for COPY."""
+    raw = connection.connection.driver_connection
+    assert isinstance(raw, psycopg.Connection)
+    return raw
+
+
+def _first_line(error: DBAPIError) -> str:
+    text = str(error.orig).strip().splitlines()
+    return text[0] if text else type(error).__name__

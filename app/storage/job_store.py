@@ -1,0 +1,236 @@
+"""Jobs: insert, find, list, change state, and progress as sums over chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import (
+    Connection,
+    RowMapping,
+    case,
+    exists,
+    func,
+    literal,
+    select,
+    text,
+    true,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+
+from app.domain.chunks import ChunkState
+from app.domain.jobs import CLAIMABLE, Job, JobState, NewJob, Progress
+from app.domain.sharing import Candidate
+from app.storage.tables import chunks, jobs
+
+_OPEN_CHUNKS = (ChunkState.READY, ChunkState.LEASED)
+
+
+class JobStore:
+    """Queries on `jobs`, within the caller's transaction."""
+
+    def __init__(self, tx: Connection) -> None:
+        self._tx = tx
+
+    def insert(self, job: NewJob) -> int | None:
+        """The new job's id, in state loading; None when the key is taken.
+
+        Waits for another insert of the same key that is not committed yet.
+        """
+        statement = (
+            insert(jobs)
+            .values(
+                kind=job.kind,
+                name=job.name,
+                key=job.key,
+                request_hash=job.request_hash,
+                params=dict(job.params),
+                state=JobState.LOADING,
+                priority=job.priority,
+                weight=job.weight,
+                max_in_flight=job.max_in_flight,
+                deadline_at=job.deadline_at,
+                pool=job.pool,
+                model=job.model,
+            )
+            .on_conflict_do_nothing(index_elements=[jobs.c.key])
+            .returning(jobs.c.id)
+        )
+        return self._tx.execute(statement).scalar_one_or_none()
+
+    def try_load_lock(self, job_id: int) -> bool:
+        """Whether this transaction may load the job: held until it ends, gone with its process."""
+        return bool(
+            self._tx.execute(
+                text("SELECT pg_try_advisory_xact_lock(hashtextextended('giveway.load', :id))"),
+                {"id": job_id},
+            ).scalar_one()
+        )
+
+    def find(self, reference: str) -> Job | None:
+        """The job with this key or, failing that, this id."""
+        rows = self._tx.execute(
+            select(jobs).where(
+                (jobs.c.key == reference)
+                | ((jobs.c.id == int(reference)) if reference.isascii() and reference.isdigit()
+                   and len(reference) < 19 else literal(False))
+            )
+        ).mappings()
+        found = [_job(row) for row in rows]
+        return next((job for job in found if job.key == reference), found[0] if found else None)
+
+    def get(self, job_id: int) -> Job | None:
+        """The job with this id."""
+        row = self._tx.execute(select(jobs).where(jobs.c.id == job_id)).mappings().one_or_none()
+        return _job(row) if row else None
+
+    def listed(self, most: int, states: Collection[JobState] = ()) -> list[Job]:
+        """The newest jobs first."""
+        query = select(jobs).order_by(jobs.c.id.desc()).limit(most)
+        if states:
+            query = query.where(jobs.c.state.in_(list(states)))
+        return [_job(row) for row in self._tx.execute(query).mappings()]
+
+    def delete(self, job_id: int) -> None:
+        """Remove a job that never ran, with its chunks (its items are the caller's)."""
+        self._tx.execute(jobs.delete().where(jobs.c.id == job_id))
+
+    def loaded(self, job_id: int, total: int, skipped_lines: int) -> None:
+        """Turn a loading job ready."""
+        self._tx.execute(
+            update(jobs)
+            .where(jobs.c.id == job_id, jobs.c.state == JobState.LOADING)
+            .values(
+                state=JobState.READY, total=total, skipped_lines=skipped_lines, ready_at=func.now()
+            )
+        )
+
+    def move(
+        self, job_id: int, allowed: Collection[JobState], to: JobState, reason: str | None = None
+    ) -> bool:
+        """Change the state where it is one of `allowed`; False: it is not. Locks the row."""
+        final = to in (JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED)
+        moved = self._tx.execute(
+            update(jobs)
+            .where(jobs.c.id == job_id, jobs.c.state.in_(list(allowed)))
+            .values(
+                state=to,
+                reason=reason,
+                finished_at=func.coalesce(jobs.c.finished_at, func.now()) if final else None,
+            )
+        )
+        return moved.rowcount == 1
+
+    def started(self, job_id: int) -> None:
+        """Mark a ready job running, once."""
+        self._tx.execute(
+            update(jobs)
+            .where(jobs.c.id == job_id, jobs.c.state == JobState.READY)
+            .values(
+                state=JobState.RUNNING, started_at=func.coalesce(jobs.c.started_at, func.now())
+            )
+        )
+
+    def progress(self, job_ids: Sequence[int]) -> dict[int, Progress]:
+        """Sums over the chunk rows of these jobs, in one query."""
+        c = chunks.c
+        is_open = c.state.in_(_OPEN_CHUNKS)
+        recorded = c.ok + c.unchanged + c.empty + c.failed
+        sums = (
+            select(
+                c.job_id,
+                func.sum(c.ok + c.unchanged + c.empty).label("done"),
+                func.sum(c.unchanged).label("unchanged"),
+                func.sum(c.empty).label("empty"),
+                func.sum(c.failed).label("failed"),
+                func.sum(case((is_open & (c.attempt > 0), c.items - recorded), else_=0)).label(
+                    "retrying"
+                ),
+                func.count().filter(_live()).label("in_flight"),
+                func.count().filter(is_open).label("chunks_open"),
+                func.sum(c.prompt_tokens).label("prompt_tokens"),
+                func.sum(c.completion_tokens).label("completion_tokens"),
+            )
+            .where(c.job_id.in_(list(job_ids)))
+            .group_by(c.job_id)
+            .subquery()
+        )
+        query = (
+            select(jobs.c.id, jobs.c.total, *[s for s in sums.c if s.name != "job_id"])
+            .select_from(jobs.outerjoin(sums, sums.c.job_id == jobs.c.id))
+            .where(jobs.c.id.in_(list(job_ids)))
+        )
+        return {
+            row["id"]: Progress(
+                **{name: int(row[name] or 0) for name in Progress.__dataclass_fields__}
+            )
+            for row in self._tx.execute(query).mappings()
+        }
+
+    def candidates(self, pool: str, most: int) -> list[Candidate]:
+        """Jobs of the pool with chunks that could be claimed now, each counted up to `most`."""
+        c = chunks.c
+        ready = (
+            select(c.no)
+            .where(
+                c.job_id == jobs.c.id,
+                c.state == ChunkState.READY,
+                func.coalesce(c.not_before, func.now()) <= func.now(),
+            )
+            .limit(most)
+            .subquery()
+        )
+        counted = select(func.count().label("ready")).select_from(ready).lateral()
+        flying = (
+            select(func.count().label("in_flight"))
+            .where(c.pool == pool, c.job_id == jobs.c.id, _live())
+            .lateral()
+        )
+        query = (
+            select(
+                jobs.c.id.label("job_id"),
+                jobs.c.kind,
+                jobs.c.priority,
+                jobs.c.weight,
+                jobs.c.max_in_flight,
+                jobs.c.deadline_at,
+                counted.c.ready,
+                flying.c.in_flight,
+            )
+            .select_from(jobs.join(counted, true()).join(flying, true()))
+            .where(
+                jobs.c.pool == pool,
+                # Written out, so that the planner sees the partial index's own condition.
+                text("jobs.state IN ('ready','running')"),
+                counted.c.ready > 0,
+            )
+        )
+        return [Candidate(**row) for row in self._tx.execute(query).mappings()]
+
+    def finish_done(self) -> list[tuple[int, str]]:
+        """Complete every job with no open chunk: (id, kind) of each. The level-triggered sweep."""
+        c = chunks.c
+        open_chunk = exists().where(c.job_id == jobs.c.id, c.state.in_(_OPEN_CHUNKS))
+        rows = self._tx.execute(
+            update(jobs)
+            .where(jobs.c.state.in_(list(CLAIMABLE)), ~open_chunk)
+            .values(
+                state=JobState.COMPLETED,
+                finished_at=func.now(),
+                started_at=func.coalesce(jobs.c.started_at, func.now()),
+            )
+            .returning(jobs.c.id, jobs.c.kind)
+        )
+        return [(row.id, row.kind) for row in rows]
+
+
+def _live() -> Any:
+    return (chunks.c.state == ChunkState.LEASED) & (chunks.c.lease_until > func.now())
+
+
+def _job(row: RowMapping) -> Job:
+    values: dict[str, Any] = {name: row[name] for name in Job.__dataclass_fields__}
+    values["state"] = JobState(row["state"])
+    values["request_hash"] = bytes(row["request_hash"])
+    return Job(**values)

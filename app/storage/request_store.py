@@ -1,0 +1,275 @@
+"""Interactive requests: a row each, from arrival to end, and the reading made from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import Connection, text
+
+from app.domain.requests import NewRequest, RequestState
+from app.domain.throttle.readings import Gauges, Reading
+from app.domain.throttle.samples import OVERLOAD_CODES
+from app.domain.throttle.values import PolicySettings
+
+
+class RequestStore:
+    """Queries on `interactive_requests`, within the caller's transaction."""
+
+    def __init__(self, tx: Connection) -> None:
+        self._tx = tx
+
+    def arrive(self, request: NewRequest, worker: str, lease_s: float) -> None:
+        """Record the request as queued. `ahead` is how many of the pool were in flight before it.
+
+        A message that the broker delivers again finds its row and takes it over.
+        """
+        self._tx.execute(
+            _ARRIVE,
+            {
+                "id": request.id,
+                "pool": request.pool,
+                "task_type": request.task_type,
+                "model": request.model,
+                "user_id": request.user_id,
+                "priority": request.priority,
+                "max_tokens": request.max_tokens,
+                "submitted_at": request.submitted_at,
+                "worker": worker,
+                "lease_s": lease_s,
+            },
+        )
+
+    def is_next(self, request_id: UUID, pool: str, free: int) -> bool:
+        """Whether this request is among the first `free` that wait: higher priority, then older.
+
+        Exact for as long as the pool's limit row is locked.
+        """
+        return bool(
+            self._tx.execute(
+                _IS_NEXT, {"id": request_id, "pool": pool, "free": free}
+            ).scalar_one()
+        )
+
+    def start(self, request_id: UUID, endpoint: str) -> None:
+        """The request takes its place at `endpoint`."""
+        self._tx.execute(_START, {"id": request_id, "endpoint": endpoint})
+
+    def first_token(self, request_id: UUID) -> None:
+        """The first token came, now."""
+        self._tx.execute(_FIRST_TOKEN, {"id": request_id})
+
+    def finish(
+        self,
+        request_id: UUID,
+        state: RequestState,
+        error_code: str | None = None,
+        prompt_tokens: int | None = None,
+        completion_tokens: int | None = None,
+    ) -> None:
+        """The request ended, now; its place is free."""
+        self._tx.execute(
+            _FINISH,
+            {
+                "id": request_id,
+                "state": state,
+                "error_code": error_code,
+                "prompt_tokens": prompt_tokens,
+                "completion_tokens": completion_tokens,
+            },
+        )
+
+    def extend(self, ids: Sequence[UUID], lease_s: float) -> None:
+        """Keep the places of these requests for another `lease_s`."""
+        if ids:
+            self._tx.execute(_EXTEND, {"ids": list(ids), "lease_s": lease_s})
+
+    def end_lapsed(self, worker: str | None = None) -> int:
+        """End requests whose worker is gone (their lease ran out, or it was `worker`)."""
+        return self._tx.execute(_END_LAPSED, {"worker": worker}).rowcount
+
+    def reading(
+        self, pool: str, policy: PolicySettings, now: datetime, gauges: Gauges | None = None
+    ) -> Reading:
+        """What the last window says, in one statement; `samples.summarise` is its definition."""
+        row = self._tx.execute(
+            _READING,
+            {
+                "pool": pool,
+                "now": now,
+                "window_s": policy.window_s,
+                "target_ms": policy.target_p95_ms,
+                "first_ms": policy.first_token_target_ms,
+                "token_ms": policy.per_token_target_ms,
+                "short": policy.short_output_tokens,
+                "people": policy.people_capacity,
+                "overload": sorted(OVERLOAD_CODES),
+            },
+        ).mappings().one()
+        values = dict(row)
+        window_s = policy.window_s
+        arrivals, completions = values.pop("arrivals"), values.pop("completions")
+        peak = max(values.pop("moved_peak"), values["interactive_in_flight"])
+        return Reading(
+            computed_at=now,
+            window_s=window_s,
+            arrivals_per_s=arrivals / window_s,
+            completions_per_s=completions / window_s,
+            interactive_recent_peak=peak,
+            gauges=gauges,
+            **values,
+        )
+
+    def prune(self, older_than_s: float, most: int) -> int:
+        """Delete at most `most` old rows; how many."""
+        return self._tx.execute(_PRUNE, {"age_s": older_than_s, "most": most}).rowcount
+
+
+_ARRIVE = text("""
+    INSERT INTO interactive_requests (id, pool, task_type, model, user_id, priority, state,
+        max_tokens, submitted_at, worker, lease_until, ahead)
+    SELECT :id, :pool, :task_type, :model, :user_id, :priority, 'queued', :max_tokens,
+        :submitted_at, :worker, clock_timestamp() + make_interval(secs => :lease_s),
+        (SELECT count(*) FROM interactive_requests
+         WHERE state IN ('queued','running') AND pool = :pool)
+    ON CONFLICT (id) DO UPDATE SET state = 'queued', worker = excluded.worker, endpoint = NULL,
+        lease_until = excluded.lease_until, started_at = NULL, first_token_at = NULL,
+        finished_at = NULL, error_code = NULL
+""")
+
+_IS_NEXT = text("""
+    SELECT EXISTS (SELECT FROM (
+        SELECT id FROM interactive_requests
+        WHERE state = 'queued' AND pool = :pool AND lease_until > clock_timestamp()
+        ORDER BY priority DESC, submitted_at, id LIMIT :free) AS first
+    WHERE first.id = :id)
+""")
+
+_START = text("""
+    UPDATE interactive_requests SET state = 'running', endpoint = :endpoint,
+        started_at = clock_timestamp()
+    WHERE id = :id
+""")
+
+_FIRST_TOKEN = text("""
+    UPDATE interactive_requests SET first_token_at = clock_timestamp()
+    WHERE id = :id AND first_token_at IS NULL
+""")
+
+_FINISH = text("""
+    UPDATE interactive_requests SET state = :state, finished_at = clock_timestamp(),
+        error_code = :error_code, prompt_tokens = :prompt_tokens,
+        completion_tokens = :completion_tokens, lease_until = NULL
+    WHERE id = :id
+""")
+
+_EXTEND = text("""
+    UPDATE interactive_requests
+    SET lease_until = clock_timestamp() + make_interval(secs => :lease_s)
+    WHERE id = ANY(:ids) AND state IN ('queued','running')
+""")
+
+_END_LAPSED = text("""
+    UPDATE interactive_requests SET state = 'failed', error_code = 'worker_lost',
+        finished_at = clock_timestamp(), lease_until = NULL
+    WHERE state IN ('queued','running') AND CASE WHEN CAST(:worker AS text) IS NULL
+        THEN lease_until < clock_timestamp() ELSE worker LIKE :worker END
+""")
+
+# The rows of the window are few (10 s of one pool), however many there are in all: the three index
+# ranges below are all that is read. `rated` gives each request its x, as `samples.x_of` says it.
+_READING = text("""
+    WITH params AS (
+        SELECT CAST(:now AS timestamptz) AS now, CAST(:window_s AS float8) AS window_s,
+               CAST(:now AS timestamptz) - make_interval(secs => :window_s) AS since,
+               CAST(:target_ms AS float8) AS target_ms, CAST(:first_ms AS float8) AS first_ms,
+               CAST(:token_ms AS float8) AS token_ms, CAST(:short AS int) AS short,
+               CAST(:people AS int) AS people
+    ), seen AS (
+        SELECT r.*, true AS ended FROM interactive_requests r, params p
+        WHERE r.pool = :pool AND r.finished_at > p.since AND r.finished_at <= p.now
+        UNION ALL
+        SELECT r.*, false FROM interactive_requests r, params p
+        WHERE r.state IN ('queued','running') AND r.pool = :pool
+    ), timed AS (
+        SELECT s.*,
+            extract(epoch FROM coalesce(s.finished_at, p.now) - s.submitted_at) * 1000 AS age_ms,
+            extract(epoch FROM s.first_token_at - s.submitted_at) * 1000 AS to_first_ms,
+            extract(epoch FROM s.started_at - s.submitted_at) * 1000 AS queue_ms,
+            s.task_type = 'chat' AS streams,
+            coalesce(s.completion_tokens <= p.short, false) AS is_short
+        FROM seen s, params p
+    ), spaced AS (
+        SELECT t.*, CASE WHEN t.to_first_ms IS NOT NULL AND t.completion_tokens > 1
+            THEN (t.age_ms - t.to_first_ms) / (t.completion_tokens - 1) END AS per_token_ms
+        FROM timed t
+    ), rated AS (
+        SELECT t.*, p.people IS NULL OR t.ahead < p.people AS ours, CAST(CASE
+            WHEN t.error_code IS NOT NULL THEN CASE WHEN t.error_code = ANY(:overload)
+                THEN greatest(t.age_ms / p.first_ms, 1.0000000000000002) END
+            WHEN NOT t.streams OR (t.ended AND (t.is_short OR t.to_first_ms IS NULL))
+                THEN t.age_ms / p.target_ms
+            WHEN t.to_first_ms IS NULL THEN t.age_ms / p.first_ms
+            WHEN t.per_token_ms IS NULL OR t.is_short THEN t.to_first_ms / p.first_ms
+            ELSE greatest(t.to_first_ms / p.first_ms, t.per_token_ms / p.token_ms)
+            END AS float8) AS x
+        FROM spaced t, params p
+    ), arrived AS (
+        SELECT count(*) AS arrivals FROM interactive_requests r, params p
+        WHERE r.pool = :pool AND r.submitted_at > p.since AND r.submitted_at <= p.now
+    ), moves AS (
+        SELECT submitted_at AS at, 1 AS step FROM seen
+        UNION ALL SELECT finished_at, -1 FROM seen WHERE ended
+    ), heights AS (
+        SELECT at, sum(step) OVER (ORDER BY at, step) AS height FROM moves
+    ), batch AS (
+        SELECT count(*) FILTER (WHERE lease_until > clock_timestamp()) AS flying FROM chunks
+        WHERE state = 'leased' AND pool = :pool
+    ), refusals AS (
+        SELECT count(*) AS refused FROM endpoints, params p
+        WHERE pool = :pool AND refusals > 0 AND updated_at > p.now - interval '1.5 seconds'
+          AND error_code IN ('rate_limited','overloaded')
+    )
+    SELECT
+        (SELECT arrivals FROM arrived) AS arrivals,
+        count(*) FILTER (WHERE ended AND error_code IS NULL) AS completions,
+        count(*) FILTER (WHERE ended AND error_code IS NOT NULL) AS failed,
+        CAST((SELECT refused FROM refusals) AS int) AS refused,
+        CAST(percentile_disc(0.50) WITHIN GROUP (ORDER BY age_ms)
+            FILTER (WHERE ended AND error_code IS NULL) AS float8) AS p50_ms,
+        CAST(percentile_disc(0.95) WITHIN GROUP (ORDER BY age_ms)
+            FILTER (WHERE ended AND error_code IS NULL) AS float8) AS p95_ms,
+        CAST(percentile_disc(0.99) WITHIN GROUP (ORDER BY age_ms)
+            FILTER (WHERE ended AND error_code IS NULL) AS float8) AS p99_ms,
+        CAST(percentile_disc(0.95) WITHIN GROUP (ORDER BY to_first_ms) AS float8)
+            AS first_token_p95_ms,
+        CAST(percentile_disc(0.95) WITHIN GROUP (ORDER BY per_token_ms)
+            FILTER (WHERE ended AND error_code IS NULL) AS float8) AS per_token_p95_ms,
+        CAST(percentile_disc(0.95) WITHIN GROUP (ORDER BY queue_ms) AS float8)
+            AS queue_wait_p95_ms,
+        CAST(count(*) FILTER (WHERE x > 1) AS float8) / nullif(count(x), 0) AS share_over_target,
+        count(x) FILTER (WHERE ours) AS samples,
+        count(*) FILTER (WHERE ours AND x > 1.0) AS misses,
+        count(*) FILTER (WHERE ours AND x > 0.8) AS nears,
+        percentile_disc(0.95) WITHIN GROUP (ORDER BY x) FILTER (WHERE ours) AS x_p95,
+        count(x) FILTER (WHERE NOT ours) AS not_attributable,
+        count(*) FILTER (WHERE NOT ended AND to_first_ms IS NULL AND streams) AS waiting,
+        count(*) FILTER (WHERE NOT ended AND to_first_ms IS NULL AND streams AND ours
+            AND age_ms > (SELECT first_ms FROM params)) AS waiting_over_target,
+        CAST(coalesce(max(age_ms) FILTER (WHERE NOT ended AND to_first_ms IS NULL AND streams
+            AND ours), 0) / 1000 AS float8) AS oldest_waiting_s,
+        count(*) FILTER (WHERE NOT ended) AS interactive_in_flight,
+        CAST(coalesce((SELECT max(height) FROM heights, params
+            WHERE at > now - interval '1 second'), 0) AS int) AS moved_peak,
+        CAST((SELECT flying FROM batch) AS int) AS batch_in_flight
+    FROM rated
+""")
+
+_PRUNE = text("""
+    DELETE FROM interactive_requests WHERE id IN (
+        SELECT id FROM interactive_requests
+        WHERE submitted_at < clock_timestamp() - make_interval(secs => :age_s)
+          AND state NOT IN ('queued','running')
+        ORDER BY pool, submitted_at LIMIT :most FOR UPDATE SKIP LOCKED)
+""")

@@ -1,0 +1,145 @@
+"""Opening: any file as lines of UTF-8, whatever encoding or compression it came in."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from app.errors import BadSource
+
+CHUNK_BYTES: Final = 256 * 1024
+"""About how much of the file is held as lines at one time."""
+
+_GZIP: Final = b"\x1f\x8b"
+# The longest mark first: that of UTF-32 LE begins with that of UTF-16 LE.
+_MARKS: Final = (
+    (codecs.BOM_UTF32_LE, "utf-32-le", "UTF-32 LE"),
+    (codecs.BOM_UTF32_BE, "utf-32-be", "UTF-32 BE"),
+    (codecs.BOM_UTF8, "utf-8", "UTF-8 with BOM"),
+    (codecs.BOM_UTF16_LE, "utf-16-le", "UTF-16 LE"),
+    (codecs.BOM_UTF16_BE, "utf-16-be", "UTF-16 BE"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some whole lines, each with its line end. `offset` is where the first begins, in bytes."""
+
+    lines: list[bytes]
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A file open for reading as UTF-8 lines.
+
+    `name` is what messages call it. `errors` is how a line is to be decoded: text that came as
+    UTF-16 may hold lone surrogates, which are no wrong bytes and are cleaned later.
+    `start` is the length of the byte order mark.
+    """
+
+    stream: io.BufferedReader
+    name: str
+    encoding: str
+    compressed: bool
+    errors: str
+    start: int
+
+    def head(self) -> bytes:
+        """The beginning of the file, some kilobytes; nothing is consumed."""
+        with _named(self.name):
+            return self.stream.peek(io.DEFAULT_BUFFER_SIZE)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All lines, in chunks of about `CHUNK_BYTES`. A file cut off in mid-flow is a BadSource."""
+        offset = self.start
+        while True:
+            with _named(self.name):
+                lines = self.stream.readlines(CHUNK_BYTES)
+            if not lines:
+                return
+            yield Chunk(lines, offset)
+            offset += sum(map(len, lines))
+
+
+@contextmanager
+def opened(path: Path, shown_as: str | None = None) -> Iterator[Opened]:
+    """`path` as UTF-8 lines: encoding told from its byte order mark, gzip from its first bytes.
+
+    `shown_as` names it in messages (None: the path). Offsets count bytes after decompression.
+    Missing, unreadable or a folder: BadSource.
+    """
+    name = shown_as or str(path)
+    with _named(name), path.open("rb") as file:
+        stream: io.BufferedReader = file
+        compressed = file.peek(2)[:2] == _GZIP
+        if compressed:
+            stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=file)), 1 << 16)
+        head = stream.peek(4)[:4]
+        mark, codec, encoding = next(
+            (found for found in _MARKS if head.startswith(found[0])), (b"", "utf-8", "UTF-8")
+        )
+        stream.read(len(mark))
+        errors = "strict"
+        if codec != "utf-8":
+            errors = "surrogatepass"
+            stream = io.BufferedReader(_AsUtf8(stream, codec, name), 1 << 16)
+        yield Opened(stream, name, encoding, compressed, errors, len(mark))
+
+
+class _AsUtf8(io.RawIOBase):
+    """A stream in another Unicode encoding, read as UTF-8."""
+
+    def __init__(self, inner: BinaryIO | io.BufferedReader, codec: str, name: str) -> None:
+        self._inner = inner
+        self._decoder = codecs.getincrementaldecoder(codec)("surrogatepass")
+        self._name = name
+        self._ready = memoryview(b"")
+        self._read_bytes = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: object) -> int:
+        target = memoryview(cast("bytearray", buffer))
+        while not self._ready:
+            data = self._inner.read(1 << 16)
+            try:
+                text = self._decoder.decode(data, final=not data)
+            except UnicodeDecodeError as error:
+                at = f"byte {self._read_bytes + error.start}"
+                raise BadSource(f"{self._name}: is cut off or not {error.encoding}: {at}") from error
+            self._read_bytes += len(data)
+            if not data and not text:
+                return 0
+            self._ready = memoryview(text.encode("utf-8", "surrogatepass"))
+        count = min(len(target), len(self._ready))
+        target[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
+    """What the machine says about a file, as BadSource with the file's name."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise BadSource(f"no file {name}") from error
+    except IsADirectoryError as error:
+        raise BadSource(f"{name} is a folder; name one file") from error
+    except PermissionError as error:
+        raise BadSource(f"{name}: no permission to read it") from error
+    except EOFError as error:
+        raise BadSource(f"{name}: the gzip file is cut off; copy it again") from error
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise BadSource(f"{name}: the gzip file is damaged: {error}") from error
+    except OSError as error:
+        raise BadSource(f"{name}: cannot be read: {error.strerror or error}") from error

@@ -1,0 +1,114 @@
+"""Picking: from a row with every column to a record with the fields that were asked for, cleaned."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from app.domain.cleaning import JSON, cleaned, cleaned_json, is_blank, is_clean
+from app.storage.sources.base import BadLine, ReadOptions, Record, Row
+
+MAX_KEY_BYTES: Final = 2_000
+"""A key stands in an index, and a B-tree entry of Postgres holds 2,704 bytes."""
+_EXACT: Final = 2.0**53
+
+
+class Picker:
+    """Makes records of rows. Counts what it had to clean and what is blank."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._id = options.id_field
+        self._text = options.text_field
+        self._fields = tuple(options.fields.items())
+        self._whole = options.text_field is None and not options.fields
+        self.cleaned = 0
+        self.blank = 0
+
+    def record(self, row: Row, number: int) -> Record | BadLine:
+        """The record of `row`, the `number`-th of the file (from 1), or why it is none."""
+        line, values = row
+        changed = False
+        payload: dict[str, JSON] = {}
+        if self._id is None:
+            key = str(number)
+        else:
+            named = _key(line, values, self._id)
+            if isinstance(named, BadLine):
+                return named
+            key = named
+        if self._text is not None:
+            try:
+                text = values[self._text]
+            except KeyError:
+                return _missing(line, self._text)
+            if type(text) is not str:
+                return BadLine(line, f"{self._text} is {_said(text)}, not text")
+            if not is_clean(text):
+                text, changed = cleaned(text).text, True
+            if is_blank(text):
+                text = ""
+                self.blank += 1
+            payload["text"] = text
+        if self._fields or self._whole:
+            missing, changed_too = self._add_fields(payload, values)
+            if missing is not None:
+                return _missing(line, missing)
+            changed = changed or changed_too
+        self.cleaned += changed
+        return Record(line, key, payload)
+
+    def _add_fields(
+        self, payload: dict[str, JSON], values: dict[str, JSON]
+    ) -> tuple[str | None, bool]:
+        """Adds the fields to `payload`: the column that is not there, and whether any changed."""
+        chosen = values
+        if not self._whole:
+            try:
+                chosen = {name: values[column] for name, column in self._fields}
+            except KeyError as error:
+                return str(error.args[0]), False
+        result = cleaned_json(dict(chosen))
+        if isinstance(result.value, dict):
+            payload.update(result.value)
+        return None, bool(result.flags)
+
+
+def _key(line: int, values: dict[str, JSON], field: str) -> str | BadLine:
+    try:
+        value = values[field]
+    except KeyError:
+        return _missing(line, field)
+    match value:
+        case str():
+            key = value if is_clean(value) else cleaned(value).text
+        case bool() | None | list() | dict():
+            return BadLine(line, f"{field} is {_said(value)}; an id is text or a number")
+        case int():
+            key = str(value)
+        case float() if abs(value) >= _EXACT:
+            # orjson reads integers beyond 64 bits as floats, and an id must not lose its last digits.
+            return BadLine(line, f"{field} is a number too large to keep exactly; write it as text")
+        case float():
+            key = str(value)
+    if is_blank(key):
+        return BadLine(line, f"{field} is empty")
+    if len(key) > MAX_KEY_BYTES // 4 and (size := len(key.encode())) > MAX_KEY_BYTES:
+        return BadLine(line, f"{field} is {size:,} bytes long; the most is {MAX_KEY_BYTES:,}")
+    return key
+
+
+def _missing(line: int, field: str) -> BadLine:
+    return BadLine(line, f"no field {field!r}")
+
+
+def _said(value: JSON) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true or false"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+        case _:
+            return "a number"

@@ -1,0 +1,118 @@
+"""jobs, items, chunks and results: the batch work itself."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+from app.domain.chunks import ChunkState
+from app.domain.jobs import JobState
+from app.domain.results import Status
+from app.storage.tables.metadata import document, metadata, moment, one_of
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("key", Text, nullable=False, unique=True),
+    Column("request_hash", LargeBinary, nullable=False),
+    document("params"),
+    Column("state", Text, nullable=False),
+    Column("reason", Text),
+    Column("priority", Integer, nullable=False, server_default="0"),
+    Column("weight", Float, nullable=False, server_default="1"),
+    Column("max_in_flight", Integer),
+    moment("deadline_at"),
+    Column("pool", Text, nullable=False),
+    Column("model", Text, nullable=False),
+    Column("total", BigInteger, nullable=False, server_default="0"),
+    Column("skipped_lines", BigInteger, nullable=False, server_default="0"),
+    moment("created_at", stamped=True),
+    moment("ready_at"),
+    moment("started_at"),
+    moment("finished_at"),
+    one_of("state", "state", JobState),
+    Index("ix_jobs_claimable", "pool", "id", postgresql_where=text("state IN ('ready','running')")),
+)
+
+# No foreign key on items and results: its trigger would run once a row while a million are loaded.
+# Retention deletes them with their job in one transaction.
+items = Table(
+    "items",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("key", Text, nullable=False),
+    document("payload"),
+    UniqueConstraint("job_id", "key"),
+)
+
+chunks = Table(
+    "chunks",
+    metadata,
+    Column("job_id", ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("no", Integer, primary_key=True, autoincrement=False),
+    # The job's pool again: leases are counted a pool, at every claim, without a join.
+    Column("pool", Text, nullable=False),
+    Column("first_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("seqs", ARRAY(BigInteger)),
+    Column("items", Integer, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("attempt", SmallInteger, nullable=False, server_default="0"),
+    Column("crashes", SmallInteger, nullable=False, server_default="0"),
+    Column("fence", BigInteger, nullable=False, server_default="0"),
+    Column("worker", Text),
+    Column("endpoint", Text),
+    moment("leased_at"),
+    moment("lease_until"),
+    Column("yield_requested", Boolean, nullable=False, server_default=text("false")),
+    moment("not_before"),
+    Column("ok", Integer, nullable=False, server_default="0"),
+    Column("unchanged", Integer, nullable=False, server_default="0"),
+    Column("empty", Integer, nullable=False, server_default="0"),
+    Column("failed", Integer, nullable=False, server_default="0"),
+    Column("prompt_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("completion_tokens", BigInteger, nullable=False, server_default="0"),
+    Column("error_code", Text),
+    Column("error", Text),
+    one_of("state", "state", ChunkState),
+    Index("ix_chunks_ready", "job_id", "no", postgresql_where=text("state = 'ready'")),
+    # lease_until is in no index, so that a heartbeat stays a HOT update.
+    Index("ix_chunks_leased", "pool", "leased_at", postgresql_where=text("state = 'leased'")),
+    postgresql_with={"fillfactor": "60"},
+)
+
+results = Table(
+    "results",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    # The chunk whose counts hold this result.
+    Column("chunk_no", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("code", Text),
+    Column("error", Text),
+    Column("endpoint", Text),
+    Column("tokens", Integer, nullable=False, server_default="0"),
+    document("output", required=False),
+    one_of("status", "status", Status),
+    Index("ix_results_failed", "job_id", "seq", postgresql_where=text("status = 'failed'")),
+)

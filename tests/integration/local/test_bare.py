@@ -1,0 +1,45 @@
+import psycopg
+import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from app.local.bare import embedded_postgres_at, embedded_valkey_at
+from app.local.leftovers import postgres_processes
+
+
+def test_each_test_gets_its_own_database_with_vectors(database_url):
+    with psycopg.connect(database_url) as connection:
+        assert connection.execute("SELECT '[1,2]'::vector <-> '[1,3]'").fetchone() == (1.0,)
+        connection.execute("CREATE TABLE only_here (n int)")
+
+
+def test_a_database_is_empty_again_for_the_next_test(database_url):
+    with psycopg.connect(database_url) as connection:
+        found = connection.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
+        assert found.fetchone() == (0,)
+
+
+def test_the_broker_is_empty_and_asks_for_a_password(fresh_broker_url):
+    with redis.Redis.from_url(fresh_broker_url) as client:
+        assert client.dbsize() == 0
+        assert client.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+        port = client.connection_pool.connection_kwargs["port"]
+    stranger = redis.Redis(port=port, retry=Retry(NoBackoff(), 0))
+    with stranger, pytest.raises(redis.AuthenticationError):
+        stranger.ping()
+
+
+def test_what_was_written_is_there_at_the_next_start_and_nothing_stays_behind(tmp_path):
+    with embedded_postgres_at(tmp_path) as url, psycopg.connect(url) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 42 AS n")
+    assert postgres_processes(tmp_path / "postgres") == []
+    with embedded_postgres_at(tmp_path) as again, psycopg.connect(again) as connection:
+        assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
+
+
+def test_messages_survive_the_restart_of_valkey(tmp_path):
+    with embedded_valkey_at(tmp_path) as url, redis.Redis.from_url(url) as client:
+        client.lpush("interactive", "hello")
+    with embedded_valkey_at(tmp_path) as again, redis.Redis.from_url(again) as client:
+        assert client.rpop("interactive") == b"hello"
