@@ -1,10 +1,10 @@
 """Chunks: runs of items leased together, and what may happen to them.
 
-    ready ──claim──► leased ──finish──► done
-      ▲                │
-      │                ├─ hand back (limit, shutdown, endpoint cooling) ─► ready, no attempt counted
-      └── lease ran out┘
-                       └─ crashed its worker too often ─► split (two halves) or dead (one item)
+ready ──claim──► leased ──finish──► done
+  ▲                │
+  │                ├─ hand back (limit, shutdown, endpoint cooling) ─► ready, no attempt counted
+  └── lease ran out┘
+                   └─ crashed its worker too often ─► split (two halves) or dead (one item)
 """
 
 from __future__ import annotations

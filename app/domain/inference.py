@@ -108,9 +108,8 @@ def checked_vectors(
         rows[index] = _numbers(index, vector)
     present = [row for row in rows if row is not None]
     if len(present) < n:
-        raise errors.BadReply(
-            f"{count} vectors for {n} texts; the first without one is {rows.index(None)}"
-        )
+        missing = next(index for index, row in enumerate(rows) if row is None)
+        raise errors.BadReply(f"{count} vectors for {n} texts; the first without one is {missing}")
     if not present:
         return np.zeros((0, dim or 0), dtype=np.float32)
     return _sound(_stacked(present, dim))

@@ -68,9 +68,9 @@ class Wire:
             )
         self.base_url = base_url.rstrip("/")
         self._root_url = self.base_url.removesuffix("/v1")
-        self._headers = {"accept-encoding": "identity", "user-agent": "giveway"}
+        self._headers = [("accept-encoding", "identity"), ("user-agent", "giveway")]
         if api_key:
-            self._headers["authorization"] = f"Bearer {api_key}"
+            self._headers.append(("authorization", f"Bearer {api_key}"))
         self._host = parts.hostname
         self._scheme = parts.scheme
         self._connect_timeout_s = connect_timeout_s
@@ -183,7 +183,7 @@ class Wire:
         self, call: Call, method: str, url: str, content: bytes | None
     ) -> Iterator[httpcore2.Response]:
         """The response as its headers are in; what goes wrong is a leaf of EndpointError."""
-        headers = self._headers if content is None else self._headers | _JSON
+        headers = self._headers if content is None else [*self._headers, _JSON]
         try:
             with self._pool().stream(method, url, headers=headers, content=content) as response:
                 yield response
@@ -212,7 +212,7 @@ class Wire:
         return pool
 
 
-_JSON = {"content-type": "application/json"}
+_JSON = ("content-type", "application/json")
 
 
 def _chat_body(request: ChatRequest) -> dict[str, Any]:

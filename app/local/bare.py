@@ -12,7 +12,7 @@ from pathlib import Path
 
 from app.clock import monotonic_s
 from app.errors import Unavailable
-from app.local import ports, postgres, valkey
+from app.local import leftovers, ports, postgres, valkey
 from app.local.spec import ProcessSpec, spawn
 
 
@@ -22,7 +22,7 @@ def embedded_postgres_at(path: Path, port: int | None = None) -> Iterator[str]:
     server = postgres.postgres_server(path, ports.choose(path, "postgres", port))
     with running(postgres.spec(server), log=server.data / "postgres.log"):
         yield server.url
-    postgres.end_leftovers(server)
+    leftovers.end_postgres(server.folder)
 
 
 @contextlib.contextmanager
@@ -35,7 +35,7 @@ def embedded_valkey_at(path: Path, port: int | None = None) -> Iterator[str]:
 
 @contextlib.contextmanager
 def running(spec: ProcessSpec, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`spec` prepared, started and ready; stopped at the end. Unavailable if it does not come up."""
+    """`spec` started and ready, stopped at the end. Unavailable if it does not come up."""
     if spec.prepare is not None:
         spec.prepare()
     with log.open("ab") as output, spawn(spec, output.fileno()) as process:

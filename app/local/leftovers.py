@@ -76,6 +76,11 @@ def end(
             return
 
 
+def end_postgres(folder: Path) -> None:
+    """End every server process that still works in this data folder. None is left on return."""
+    end(postgres_processes(folder), gently=((signal.SIGQUIT, 3.0),))
+
+
 def _is_zombie(process: psutil.Process) -> bool:
     try:
         return bool(process.status() == psutil.STATUS_ZOMBIE)

@@ -43,7 +43,7 @@ def answers(port: int, host: str = HOST, within_s: float = 0.3) -> bool:
 def choose(
     data: Path, name: str, given: int | None = None, taken: Container[int] = (), host: str = HOST
 ) -> int:
-    """`given` if it is free, else UsageError; None or 0: the first free from the folder's own start.
+    """`given` if it is free, else UsageError; None or 0: the first free from a start of its own.
 
     `taken` holds ports that were chosen already but that nobody listens on yet.
     """

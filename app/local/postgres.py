@@ -60,6 +60,7 @@ lc_messages = 'C'
 log_destination = 'stderr'
 logging_collector = off
 log_min_messages = warning
+log_checkpoints = off
 log_line_prefix = ''
 """
 
@@ -125,17 +126,12 @@ def prepare(server: PostgresServer) -> None:
     """
     if server.account is not None:
         _admit(server, server.account)
-    end_leftovers(server)
+    leftovers.end_postgres(server.folder)
     if not (server.folder / "PG_VERSION").exists():
         _create(server)
     # Nobody works in the folder now, so what this names is gone, or is somebody else by now.
     (server.folder / "postmaster.pid").unlink(missing_ok=True)
     _write_settings(server)
-
-
-def end_leftovers(server: PostgresServer) -> None:
-    """End every process that still works in the data folder. None is left on return."""
-    leftovers.end(leftovers.postgres_processes(server.folder), gently=((signal.SIGQUIT, 3.0),))
 
 
 def provision(server: PostgresServer) -> bool:

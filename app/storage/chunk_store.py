@@ -50,9 +50,7 @@ class ChunkStore:
         """Cut seq 1 to `total` into chunks of `size`, in one statement."""
         self._tx.execute(_CUT, {"job_id": job_id, "pool": pool, "total": total, "size": size})
 
-    def claim(
-        self, job_id: int, worker: str, endpoint: str, lease_s: float
-    ) -> Lease | None:
+    def claim(self, job_id: int, worker: str, endpoint: str, lease_s: float) -> Lease | None:
         """Lease the job's first ready chunk whose time has come; None: there is none.
 
         Locks that chunk row, passing over rows that others hold.
@@ -209,9 +207,7 @@ class ChunkStore:
     def bury(self, chunk: Lapsed, failed: int) -> None:
         """The chunk's one item was recorded as failed (`failed` = 1 if it had no result)."""
         self._tx.execute(_RETIRE, {"job_id": chunk.job_id, "no": chunk.no, "state": "dead"})
-        self._tx.execute(
-            _BURIED, {"job_id": chunk.job_id, "no": chunk.no, "failed": failed}
-        )
+        self._tx.execute(_BURIED, {"job_id": chunk.job_id, "no": chunk.no, "failed": failed})
 
     def request_yield(self, job_id: int, no: int) -> None:
         """Ask the holder of a chunk to give its place back."""
@@ -327,7 +323,7 @@ _LAPSED = text(f"""{_LAPSED_COLUMNS}
     ORDER BY job_id, no LIMIT :most FOR UPDATE SKIP LOCKED
 """)
 _HELD_BY = text(f"""{_LAPSED_COLUMNS}
-    WHERE state = 'leased' AND worker LIKE :worker
+    WHERE state = 'leased' AND starts_with(worker, :worker)
     ORDER BY job_id, no LIMIT :most FOR UPDATE SKIP LOCKED
 """)
 

@@ -67,6 +67,8 @@ class Database:
             max_overflow=0,
             pool_timeout=30,
             pool_pre_ping=True,
+            # Parameters may be people's texts: they never stand in an error.
+            hide_parameters=True,
             connect_args={
                 "connect_timeout": 5,
                 "application_name": self._name,

@@ -54,7 +54,7 @@ class EndpointStore:
         self._tx.execute(_REFUSED, {"name": name, "for_s": for_s, "code": code})
 
     def answered(self, name: str) -> None:
-        """The endpoint answered well: refusals count from nought. Writes only where they did not."""
+        """The endpoint answered well: refusals count from nought. Writes only if they did not."""
         self._tx.execute(_ANSWERED, {"name": name})
 
 

@@ -8,6 +8,7 @@ import orjson
 import psycopg
 from sqlalchemy import Connection, func, select, text
 
+from app.domain.chunks import Seqs
 from app.domain.results import Item
 from app.errors import BadSource
 from app.storage.database import driver
@@ -61,6 +62,11 @@ class ItemStore:
         )
         return [Item(row.seq, row.key, row.payload) for row in rows]
 
+    def pending_seqs(self, job_id: int, seqs: Seqs) -> Seqs | None:
+        """Those of `seqs` that have no result yet; None: all have one."""
+        left = tuple(item.seq for item in self.pending(job_id, seqs.first, seqs.last, seqs.listed))
+        return Seqs(left[0], left[-1], left) if left else None
+
 
 _WITHOUT_RESULT = """
     SELECT i.seq, i.key, i.payload FROM items i
@@ -78,9 +84,7 @@ def _blocks(job_id: int, rows: Iterable[Row]) -> Iterator[tuple[bytes, int]]:
     """COPY text in blocks: one write a block, not one a row."""
     prefix = b"%d\t" % job_id
     lines: list[bytes] = []
-    seq = 0
-    for key, payload in rows:
-        seq += 1
+    for seq, (key, payload) in enumerate(rows, start=1):
         lines.append(
             prefix + b"%d\t" % seq + _escaped(key.encode()) + b"\t" + _escaped(payload) + b"\n"
         )

@@ -8,13 +8,11 @@ from typing import Any
 from sqlalchemy import (
     Connection,
     RowMapping,
-    case,
     exists,
     func,
     literal,
     select,
     text,
-    true,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
@@ -73,8 +71,11 @@ class JobStore:
         rows = self._tx.execute(
             select(jobs).where(
                 (jobs.c.key == reference)
-                | ((jobs.c.id == int(reference)) if reference.isascii() and reference.isdigit()
-                   and len(reference) < 19 else literal(False))
+                | (
+                    (jobs.c.id == int(reference))
+                    if reference.isascii() and reference.isdigit() and len(reference) < 19
+                    else literal(False)
+                )
             )
         ).mappings()
         found = [_job(row) for row in rows]
@@ -92,9 +93,12 @@ class JobStore:
             query = query.where(jobs.c.state.in_(list(states)))
         return [_job(row) for row in self._tx.execute(query).mappings()]
 
-    def delete(self, job_id: int) -> None:
-        """Remove a job that never ran, with its chunks (its items are the caller's)."""
-        self._tx.execute(jobs.delete().where(jobs.c.id == job_id))
+    def forget_loading(self, job_id: int) -> None:
+        """Remove a job that is still loading, unless somebody else is loading it."""
+        if self.try_load_lock(job_id):
+            self._tx.execute(
+                jobs.delete().where(jobs.c.id == job_id, jobs.c.state == JobState.LOADING)
+            )
 
     def loaded(self, job_id: int, total: int, skipped_lines: int) -> None:
         """Turn a loading job ready."""
@@ -127,86 +131,21 @@ class JobStore:
         self._tx.execute(
             update(jobs)
             .where(jobs.c.id == job_id, jobs.c.state == JobState.READY)
-            .values(
-                state=JobState.RUNNING, started_at=func.coalesce(jobs.c.started_at, func.now())
-            )
+            .values(state=JobState.RUNNING, started_at=func.coalesce(jobs.c.started_at, func.now()))
         )
 
     def progress(self, job_ids: Sequence[int]) -> dict[int, Progress]:
         """Sums over the chunk rows of these jobs, in one query."""
-        c = chunks.c
-        is_open = c.state.in_(_OPEN_CHUNKS)
-        recorded = c.ok + c.unchanged + c.empty + c.failed
-        sums = (
-            select(
-                c.job_id,
-                func.sum(c.ok + c.unchanged + c.empty).label("done"),
-                func.sum(c.unchanged).label("unchanged"),
-                func.sum(c.empty).label("empty"),
-                func.sum(c.failed).label("failed"),
-                func.sum(case((is_open & (c.attempt > 0), c.items - recorded), else_=0)).label(
-                    "retrying"
-                ),
-                func.count().filter(_live()).label("in_flight"),
-                func.count().filter(is_open).label("chunks_open"),
-                func.sum(c.prompt_tokens).label("prompt_tokens"),
-                func.sum(c.completion_tokens).label("completion_tokens"),
-            )
-            .where(c.job_id.in_(list(job_ids)))
-            .group_by(c.job_id)
-            .subquery()
-        )
-        query = (
-            select(jobs.c.id, jobs.c.total, *[s for s in sums.c if s.name != "job_id"])
-            .select_from(jobs.outerjoin(sums, sums.c.job_id == jobs.c.id))
-            .where(jobs.c.id.in_(list(job_ids)))
-        )
-        return {
-            row["id"]: Progress(
-                **{name: int(row[name] or 0) for name in Progress.__dataclass_fields__}
-            )
-            for row in self._tx.execute(query).mappings()
-        }
+        if not job_ids:
+            return {}
+        rows = self._tx.execute(_PROGRESS, {"job_ids": list(job_ids)}).mappings()
+        names = Progress.__dataclass_fields__
+        return {row["id"]: Progress(**{name: int(row[name]) for name in names}) for row in rows}
 
     def candidates(self, pool: str, most: int) -> list[Candidate]:
         """Jobs of the pool with chunks that could be claimed now, each counted up to `most`."""
-        c = chunks.c
-        ready = (
-            select(c.no)
-            .where(
-                c.job_id == jobs.c.id,
-                c.state == ChunkState.READY,
-                func.coalesce(c.not_before, func.now()) <= func.now(),
-            )
-            .limit(most)
-            .subquery()
-        )
-        counted = select(func.count().label("ready")).select_from(ready).lateral()
-        flying = (
-            select(func.count().label("in_flight"))
-            .where(c.pool == pool, c.job_id == jobs.c.id, _live())
-            .lateral()
-        )
-        query = (
-            select(
-                jobs.c.id.label("job_id"),
-                jobs.c.kind,
-                jobs.c.priority,
-                jobs.c.weight,
-                jobs.c.max_in_flight,
-                jobs.c.deadline_at,
-                counted.c.ready,
-                flying.c.in_flight,
-            )
-            .select_from(jobs.join(counted, true()).join(flying, true()))
-            .where(
-                jobs.c.pool == pool,
-                # Written out, so that the planner sees the partial index's own condition.
-                text("jobs.state IN ('ready','running')"),
-                counted.c.ready > 0,
-            )
-        )
-        return [Candidate(**row) for row in self._tx.execute(query).mappings()]
+        rows = self._tx.execute(_CANDIDATES, {"pool": pool, "most": most}).mappings()
+        return [Candidate(**row) for row in rows]
 
     def finish_done(self) -> list[tuple[int, str]]:
         """Complete every job with no open chunk: (id, kind) of each. The level-triggered sweep."""
@@ -225,8 +164,35 @@ class JobStore:
         return [(row.id, row.kind) for row in rows]
 
 
-def _live() -> Any:
-    return (chunks.c.state == ChunkState.LEASED) & (chunks.c.lease_until > func.now())
+_PROGRESS = text("""
+    SELECT j.id, j.total, coalesce(sum(c.ok + c.unchanged + c.empty), 0) AS done,
+        coalesce(sum(c.unchanged), 0) AS unchanged, coalesce(sum(c.empty), 0) AS empty,
+        coalesce(sum(c.failed), 0) AS failed,
+        coalesce(sum(c.items - (c.ok + c.unchanged + c.empty + c.failed)) FILTER (
+            WHERE c.attempt > 0 AND c.state IN ('ready','leased')), 0) AS retrying,
+        count(*) FILTER (WHERE c.state = 'leased' AND c.lease_until > now()) AS in_flight,
+        count(*) FILTER (WHERE c.state IN ('ready','leased')) AS chunks_open,
+        coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
+        coalesce(sum(c.completion_tokens), 0) AS completion_tokens
+    FROM jobs j LEFT JOIN chunks c ON c.job_id = j.id
+    WHERE j.id = ANY(:job_ids) GROUP BY j.id
+""")
+
+_CANDIDATES = text("""
+    SELECT j.id AS job_id, j.kind, j.priority, j.weight, j.max_in_flight, j.deadline_at,
+           ready.n AS ready, flying.n AS in_flight
+    FROM jobs j
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS n FROM (
+            SELECT FROM chunks c WHERE c.job_id = j.id AND c.state = 'ready'
+              AND coalesce(c.not_before, now()) <= now() LIMIT :most) AS counted
+    ) AS ready
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS n FROM chunks c
+        WHERE c.state = 'leased' AND c.pool = :pool AND c.job_id = j.id AND c.lease_until > now()
+    ) AS flying
+    WHERE j.pool = :pool AND j.state IN ('ready','running') AND ready.n > 0
+""")
 
 
 def _job(row: RowMapping) -> Job:

@@ -119,11 +119,7 @@ class LimitStore:
 
     def rank(self, pool: str, job_id: int, no: int) -> int:
         """How many live leases of the pool are older than this one: 0 for the oldest."""
-        return int(
-            self._tx.execute(
-                _RANK, {"pool": pool, "job_id": job_id, "no": no}
-            ).scalar_one()
-        )
+        return int(self._tx.execute(_RANK, {"pool": pool, "job_id": job_id, "no": no}).scalar_one())
 
     def record(
         self,

@@ -41,16 +41,12 @@ class RequestStore:
             },
         )
 
-    def is_next(self, request_id: UUID, pool: str, free: int) -> bool:
-        """Whether this request is among the first `free` that wait: higher priority, then older.
+    def ahead_of(self, request_id: UUID, pool: str) -> int:
+        """How many waiting requests come before this one: higher priority first, then older.
 
         Exact for as long as the pool's limit row is locked.
         """
-        return bool(
-            self._tx.execute(
-                _IS_NEXT, {"id": request_id, "pool": pool, "free": free}
-            ).scalar_one()
-        )
+        return int(self._tx.execute(_AHEAD_OF, {"id": request_id, "pool": pool}).scalar_one())
 
     def start(self, request_id: UUID, endpoint: str) -> None:
         """The request takes its place at `endpoint`."""
@@ -93,20 +89,24 @@ class RequestStore:
         self, pool: str, policy: PolicySettings, now: datetime, gauges: Gauges | None = None
     ) -> Reading:
         """What the last window says, in one statement; `samples.summarise` is its definition."""
-        row = self._tx.execute(
-            _READING,
-            {
-                "pool": pool,
-                "now": now,
-                "window_s": policy.window_s,
-                "target_ms": policy.target_p95_ms,
-                "first_ms": policy.first_token_target_ms,
-                "token_ms": policy.per_token_target_ms,
-                "short": policy.short_output_tokens,
-                "people": policy.people_capacity,
-                "overload": sorted(OVERLOAD_CODES),
-            },
-        ).mappings().one()
+        row = (
+            self._tx.execute(
+                _READING,
+                {
+                    "pool": pool,
+                    "now": now,
+                    "window_s": policy.window_s,
+                    "target_ms": policy.target_p95_ms,
+                    "first_ms": policy.first_token_target_ms,
+                    "token_ms": policy.per_token_target_ms,
+                    "short": policy.short_output_tokens,
+                    "people": policy.people_capacity,
+                    "overload": sorted(OVERLOAD_CODES),
+                },
+            )
+            .mappings()
+            .one()
+        )
         values = dict(row)
         window_s = policy.window_s
         arrivals, completions = values.pop("arrivals"), values.pop("completions")
@@ -138,12 +138,13 @@ _ARRIVE = text("""
         finished_at = NULL, error_code = NULL
 """)
 
-_IS_NEXT = text("""
-    SELECT EXISTS (SELECT FROM (
-        SELECT id FROM interactive_requests
-        WHERE state = 'queued' AND pool = :pool AND lease_until > clock_timestamp()
-        ORDER BY priority DESC, submitted_at, id LIMIT :free) AS first
-    WHERE first.id = :id)
+_AHEAD_OF = text("""
+    SELECT count(*) FROM interactive_requests other
+    JOIN interactive_requests mine ON mine.id = :id
+    WHERE other.state = 'queued' AND other.pool = :pool
+      AND other.lease_until > clock_timestamp()
+      AND (-other.priority, other.submitted_at, other.id)
+        < (-mine.priority, mine.submitted_at, mine.id)
 """)
 
 _START = text("""
@@ -174,7 +175,7 @@ _END_LAPSED = text("""
     UPDATE interactive_requests SET state = 'failed', error_code = 'worker_lost',
         finished_at = clock_timestamp(), lease_until = NULL
     WHERE state IN ('queued','running') AND CASE WHEN CAST(:worker AS text) IS NULL
-        THEN lease_until < clock_timestamp() ELSE worker LIKE :worker END
+        THEN lease_until < clock_timestamp() ELSE starts_with(worker, :worker) END
 """)
 
 # The rows of the window are few (10 s of one pool), however many there are in all: the three index

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pgvector.psycopg import Vector, register_vector
+from pgvector import Vector
+from pgvector.psycopg import register_vector
 from sqlalchemy import Connection, text
 
 from app.errors import CollectionConflict
@@ -66,9 +67,7 @@ class VectorStore:
     def fix_dimension(self, collection_id: int, dimension: int) -> int:
         """The collection's dimension: `dimension` if it had none."""
         self._tx.execute(_FIX, {"id": collection_id, "dimension": dimension})
-        return int(
-            self._tx.execute(_DIMENSION, {"id": collection_id}).scalar_one()
-        )
+        return int(self._tx.execute(_DIMENSION, {"id": collection_id}).scalar_one())
 
     def hashes(self, collection_id: int, keys: Sequence[str]) -> dict[str, bytes]:
         """Content hash by key, of those keys that have a vector."""
@@ -81,7 +80,8 @@ class VectorStore:
         """Insert or replace the vectors of `rows`: (len(rows), dimension), sorted by key so that
         two jobs over the same keys wait for each other instead of deadlocking."""
         connection = driver(self._tx)
-        register_vector(connection)
+        if connection.adapters.types.get("vector") is None:
+            register_vector(connection)
         self._tx.execute(_STAGE)
         order = sorted(range(len(rows)), key=lambda n: rows[n].key)
         with (
@@ -118,9 +118,7 @@ _LISTED = text("""
     FROM collections c LEFT JOIN embeddings e ON e.collection_id = c.id
     GROUP BY c.id ORDER BY c.name
 """)
-_FIX = text(
-    "UPDATE collections SET dimension = :dimension WHERE id = :id AND dimension IS NULL"
-)
+_FIX = text("UPDATE collections SET dimension = :dimension WHERE id = :id AND dimension IS NULL")
 _DIMENSION = text("SELECT dimension FROM collections WHERE id = :id")
 _HASHES = text("""
     SELECT key, content_hash FROM embeddings WHERE collection_id = :id AND key = ANY(:keys)

@@ -55,7 +55,7 @@ class WordLlamaVectors:
         vectors = np.asarray(self._model.embed(list(texts)), dtype=np.float32)
         unknown = ~(np.isfinite(vectors).all(axis=1) & vectors.any(axis=1))
         if unknown.any():
-            vectors[unknown] = self._hashed([texts[at] for at in np.flatnonzero(unknown)])
+            vectors[unknown] = self._hashed([texts[int(at)] for at in np.flatnonzero(unknown)])
         return unit(vectors)
 
 
@@ -70,7 +70,8 @@ def embedder() -> Embedder:
 
 def unit(vectors: Vectors) -> Vectors:
     """Each row scaled to length 1."""
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / lengths, dtype=np.float32)
 
 
 def cut(vectors: Vectors, dim: int) -> Vectors:

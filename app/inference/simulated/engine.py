@@ -83,7 +83,8 @@ def planned(
             continue
         while work.output_tokens and used + tokens > costs.kv_tokens:
             victim = max(
-                (one for one in kept if one.output_tokens), key=lambda one: (one.priority, one.number)
+                (one for one in kept if one.output_tokens),
+                key=lambda one: (one.priority, one.number),
             )
             kept.remove(victim)
             preempted.append(victim)
@@ -99,7 +100,9 @@ def planned(
             shares.append((work, tokens))
             budget -= tokens
             used += tokens if work.output_tokens else 0
-    admitted = [] if preempted else _admitted(waiting, budget, costs.kv_tokens - used, places - len(kept))
+    admitted = (
+        [] if preempted else _admitted(waiting, budget, costs.kv_tokens - used, places - len(kept))
+    )
     shares += admitted
     prefill = sum(tokens for work, tokens in shares if not work.is_decoding)
     context = sum(work.kv for work, _ in shares)

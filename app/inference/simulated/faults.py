@@ -1,14 +1,14 @@
 """Faults to order: what goes wrong, how often, and on which path.
 
-    status       answer `status` with `retry_after` (any text) as Retry-After, `code`, `message`
-    delay        wait `delay_s` before the request reaches the engine
-    hang         never answer
-    drop         close the connection in the middle of the reply
-    vectors      spoil the vectors: `mode` is nan, short, shuffled, doubled, wrong_dim or zero
-    bad_json     answer 200 with half a JSON document
-    drip         answer one byte every `delay_s`
-    reject_text  answer 400 to a request with `text` in any input, without saying which
-    slow         every step of the engine lasts `factor` times as long
+status       answer `status` with `retry_after` (any text) as Retry-After, `code`, `message`
+delay        wait `delay_s` before the request reaches the engine
+hang         never answer
+drop         close the connection in the middle of the reply
+vectors      spoil the vectors: `mode` is nan, short, shuffled, doubled, wrong_dim or zero
+bad_json     answer 200 with half a JSON document
+drip         answer one byte every `delay_s`
+reject_text  answer 400 to a request with `text` in any input, without saying which
+slow         every step of the engine lasts `factor` times as long
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app import errors
+from app.inference.simulated.faults import Fault
 
 Scheduling = Literal["fcfs", "priority"]
 
@@ -31,8 +32,8 @@ class ModelCosts:
 class SimulatedSettings:
     """`port` 0 takes a free one. `places` is how many requests run at a time. `speed` 2 halves
     all times. `scheduling` fcfs is first come, first served; priority runs the lowest `priority`
-    first. `api_key` None asks for none. `ledger` counts every single input. `seed` makes faults
-    strike alike in every run.
+    first. `api_key` None asks for none. `ledger` counts every single input. `faults` are in force
+    from the start. `seed` makes faults strike alike in every run.
     """
 
     host: str = "127.0.0.1"
@@ -45,6 +46,7 @@ class SimulatedSettings:
     max_model_tokens: int = 32_768
     api_key: str | None = None
     ledger: bool = False
+    faults: tuple[Fault, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:

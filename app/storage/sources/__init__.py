@@ -1,0 +1,1 @@
+"""Sources: files of records as streams of items. `reading.read` is the way in."""

@@ -94,9 +94,7 @@ class _Feed:
 class _Reading:
     """Rows from csv.reader, with the line on which each begins."""
 
-    def __init__(
-        self, feed: _Feed, reader: Reader, columns: tuple[str, ...], skipped: int
-    ) -> None:
+    def __init__(self, feed: _Feed, reader: Reader, columns: tuple[str, ...], skipped: int) -> None:
         self._feed = feed
         self._reader = reader
         self._columns = columns

@@ -25,7 +25,7 @@ class JsonlSource:
     def recognises(self, head: bytes) -> bool:
         return head.lstrip().startswith(b"{")
 
-    def rows(self, opened: Opened, options: ReadOptions) -> Rows:
+    def rows(self, opened: Opened, options: ReadOptions) -> Rows:  # noqa: ARG002
         return Rows(columns=None, batches=_batches(opened))
 
 
@@ -56,7 +56,7 @@ def _batches(opened: Opened) -> Iterator[Batch]:
 def _second_reading(chunk: Chunk, index: int, line: int, errors: str) -> Row | BadLine:
     raw = chunk.lines[index]
     try:
-        text = raw.decode("utf-8", errors)
+        text = raw.decode("utf-8", errors).rstrip("\r\n")
     except UnicodeDecodeError as error:
         offset = chunk.offset + sum(map(len, chunk.lines[:index])) + error.start
         return BadLine(line, wrong_byte(error, offset))

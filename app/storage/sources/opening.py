@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from app.errors import BadSource
+from app.storage.sources.faults import named
 
 CHUNK_BYTES: Final = 256 * 1024
 """About how much of the file is held as lines at one time."""
@@ -54,14 +54,14 @@ class Opened:
 
     def head(self) -> bytes:
         """The beginning of the file, some kilobytes; nothing is consumed."""
-        with _named(self.name):
+        with named(self.name):
             return self.stream.peek(io.DEFAULT_BUFFER_SIZE)
 
     def chunks(self) -> Iterator[Chunk]:
-        """All lines, in chunks of about `CHUNK_BYTES`. A file cut off in mid-flow is a BadSource."""
+        """All lines, in chunks of about `CHUNK_BYTES`. A file that is cut off is a BadSource."""
         offset = self.start
         while True:
-            with _named(self.name):
+            with named(self.name):
                 lines = self.stream.readlines(CHUNK_BYTES)
             if not lines:
                 return
@@ -77,21 +77,29 @@ def opened(path: Path, shown_as: str | None = None) -> Iterator[Opened]:
     Missing, unreadable or a folder: BadSource.
     """
     name = shown_as or str(path)
-    with _named(name), path.open("rb") as file:
-        stream: io.BufferedReader = file
-        compressed = file.peek(2)[:2] == _GZIP
-        if compressed:
-            stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=file)), 1 << 16)
-        head = stream.peek(4)[:4]
-        mark, codec, encoding = next(
-            (found for found in _MARKS if head.startswith(found[0])), (b"", "utf-8", "UTF-8")
-        )
-        stream.read(len(mark))
-        errors = "strict"
-        if codec != "utf-8":
-            errors = "surrogatepass"
-            stream = io.BufferedReader(_AsUtf8(stream, codec, name), 1 << 16)
-        yield Opened(stream, name, encoding, compressed, errors, len(mark))
+    with named(name):
+        file = path.open("rb")
+    with file:
+        with named(name):
+            result = _told(file, name)
+        yield result
+
+
+def _told(file: io.BufferedReader, name: str) -> Opened:
+    stream = file
+    compressed = file.peek(2)[:2] == _GZIP
+    if compressed:
+        stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=file)), 1 << 16)
+    head = stream.peek(4)[:4]
+    mark, codec, encoding = next(
+        (found for found in _MARKS if head.startswith(found[0])), (b"", "utf-8", "UTF-8")
+    )
+    stream.read(len(mark))
+    errors = "strict"
+    if codec != "utf-8":
+        errors = "surrogatepass"
+        stream = io.BufferedReader(_AsUtf8(stream, codec, name), 1 << 16)
+    return Opened(stream, name, encoding, compressed, errors, len(mark))
 
 
 class _AsUtf8(io.RawIOBase):
@@ -115,7 +123,9 @@ class _AsUtf8(io.RawIOBase):
                 text = self._decoder.decode(data, final=not data)
             except UnicodeDecodeError as error:
                 at = f"byte {self._read_bytes + error.start}"
-                raise BadSource(f"{self._name}: is cut off or not {error.encoding}: {at}") from error
+                raise BadSource(
+                    f"{self._name}: is cut off or not {error.encoding}: {at}"
+                ) from error
             self._read_bytes += len(data)
             if not data and not text:
                 return 0
@@ -124,22 +134,3 @@ class _AsUtf8(io.RawIOBase):
         target[:count] = self._ready[:count]
         self._ready = self._ready[count:]
         return count
-
-
-@contextmanager
-def _named(name: str) -> Iterator[None]:
-    """What the machine says about a file, as BadSource with the file's name."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise BadSource(f"no file {name}") from error
-    except IsADirectoryError as error:
-        raise BadSource(f"{name} is a folder; name one file") from error
-    except PermissionError as error:
-        raise BadSource(f"{name}: no permission to read it") from error
-    except EOFError as error:
-        raise BadSource(f"{name}: the gzip file is cut off; copy it again") from error
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise BadSource(f"{name}: the gzip file is damaged: {error}") from error
-    except OSError as error:
-        raise BadSource(f"{name}: cannot be read: {error.strerror or error}") from error

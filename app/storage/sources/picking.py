@@ -1,4 +1,4 @@
-"""Picking: from a row with every column to a record with the fields that were asked for, cleaned."""
+"""Picking: from a row with every column to a record with the fields asked for, cleaned."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _key(line: int, values: dict[str, JSON], field: str) -> str | BadLine:
         case int():
             key = str(value)
         case float() if abs(value) >= _EXACT:
-            # orjson reads integers beyond 64 bits as floats, and an id must not lose its last digits.
+            # orjson reads integers beyond 64 bits as floats, and an id must not lose digits.
             return BadLine(line, f"{field} is a number too large to keep exactly; write it as text")
         case float():
             key = str(value)

@@ -1,4 +1,4 @@
-"""Reading: a file as a stream of records, strict or lenient, with a report of what was no record."""
+"""Reading: a file as a stream of records, strict or lenient, with a report."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from app.errors import BadSource
-from app.storage.sources.base import BadLine, Batch, ReadOptions, Record, Rows
-from app.storage.sources.columns import missing_column
+from app.storage.sources.base import BadLine, Batch, ReadOptions, Record
+from app.storage.sources.columns import check_columns, members
 from app.storage.sources.duplicates import SeenKeys
 from app.storage.sources.opening import Opened, opened
 from app.storage.sources.picking import Picker
 from app.storage.sources.registry import choose
+from app.storage.sources.spooling import file_hash
 
 NAMED_LINES: Final = 20
 """So many bad lines are named one by one."""
@@ -25,15 +26,16 @@ MOST_COUNTED: Final = 10_000
 class Report:
     """What a reading has seen so far.
 
-    `records` are the good ones given out, `blank` those of them without any visible text, `cleaned`
-    those that held what Postgres refuses. `lines` has a sentence for each of the first bad ones.
+    `records` were given out, `bad` are none. Among all that was read, given out or not, `blank`
+    have a text with nothing to see in it, and `cleaned` held what Postgres refuses.
+    `lines` has a sentence for each of the first bad ones.
     """
 
-    records: int
-    blank: int
-    cleaned: int
-    bad: int
-    lines: tuple[str, ...]
+    records: int = 0
+    blank: int = 0
+    cleaned: int = 0
+    bad: int = 0
+    lines: tuple[str, ...] = ()
 
 
 def read(path: Path, options: ReadOptions, shown_as: str | None = None) -> Reading:
@@ -57,83 +59,99 @@ class Reading:
         self._path = path
         self._options = options
         self._name = name
-        self._picker = Picker(options)
-        self._records = 0
-        self._bad = 0
-        self._lines: list[str] = []
-        self._kind = ""
+        self._pass = _Pass(options, name)
+
+    def __iter__(self) -> Iterator[Record]:
+        self._pass = _Pass(self._options, self._name)
+        with opened(self._path, self._name) as file:
+            yield from self._pass.records_of(file)
 
     @property
     def report(self) -> Report:
         """What was seen so far; complete once the iteration has ended."""
-        picker = self._picker
-        return Report(self._records, picker.blank, picker.cleaned, self._bad, tuple(self._lines))
+        return self._pass.report
 
     def describe(self) -> str:
-        """What the file turned out to be, for people: known once the iteration has begun."""
-        return f"{self._name} ({self._kind})" if self._kind else self._name
+        """The file's name and what it turned out to be: known once the iteration has begun."""
+        kind = self._pass.kind
+        return f"{self._name} ({kind})" if kind else self._name
 
-    def __iter__(self) -> Iterator[Record]:
-        self.__init__(self._path, self._options, self._name)  # type: ignore[misc]
-        with opened(self._path, self._name) as file:
-            yield from self._stream(file)
+    def content_hash(self) -> bytes:
+        """16 bytes for the file as it stands on disk, whatever is picked from it."""
+        return file_hash(self._path)
 
-    def _stream(self, file: Opened) -> Iterator[Record]:
+
+class _Pass:
+    """One going through a file."""
+
+    def __init__(self, options: ReadOptions, name: str) -> None:
+        self._options = options
+        self._name = name
+        self._picker = Picker(options)
+        self._seen = SeenKeys()
+        self._given = 0
+        self._bad = 0
+        self._lines: list[str] = []
+        self.kind = ""
+
+    @property
+    def report(self) -> Report:
+        picker = self._picker
+        return Report(self._given, picker.blank, picker.cleaned, self._bad, tuple(self._lines))
+
+    def records_of(self, file: Opened) -> Iterator[Record]:
         source = choose(self._name, file.head(), self._options.format)
         rows = source.rows(file, self._options)
-        self._kind = ", ".join(filter(None, (source.name, file.encoding, rows.detail)))
+        self.kind = ", ".join(filter(None, (source.name, file.encoding, rows.detail)))
         if rows.columns:
-            self._check(rows.columns)
-        seen, number, first_lines = SeenKeys(), 0, True
+            check_columns(self._name, self._options.wanted, rows.columns)
+        number = 0
         for batch in rows.batches:
-            if first_lines and batch and rows.columns is None:
-                self._check(_members(batch))
-            first_lines = first_lines and not batch
-            records, bad = self._picked(batch, number, seen)
+            if number == 0 and rows.columns is None:
+                # Where each record has its own members, those of the first batch speak for all.
+                check_columns(self._name, self._options.wanted, members(batch))
+            records, bad = self._picked(batch, number)
             number += len(batch)
             self._note(bad)
             if not self._bad or self._options.lenient:
-                self._records += len(records)
+                self._given += len(records)
                 yield from records
         if not number and not rows.columns:
             raise BadSource(f"{self._name} is empty")
         if self._bad and not self._options.lenient:
-            raise self._refusal(f"{self._bad:,}", number)
+            raise self._refusal(f"{self._bad:,} of {number:,} records cannot be read")
 
-    def _picked(
-        self, batch: Batch, number: int, seen: SeenKeys
-    ) -> tuple[list[Record], list[BadLine]]:
+    def _picked(self, batch: Batch, number: int) -> tuple[list[Record], list[BadLine]]:
         """The good and the bad of `batch`, before which came `number` records; both by line."""
         records: list[Record] = []
         bad: list[BadLine] = []
         pick = self._picker.record
         for row in batch:
             number += 1
-            found = row if type(row) is BadLine else pick(row, number)  # type: ignore[arg-type]
-            if type(found) is Record:
-                records.append(found)
+            found = row if isinstance(row, BadLine) else pick(row, number)
+            if isinstance(found, BadLine):
+                bad.append(found)
             else:
-                bad.append(found)  # type: ignore[arg-type]
+                records.append(found)
         if self._options.id_field is None:
             return records, bad
-        doubled = seen.add([r.key for r in records], [r.line for r in records])
+        doubled = self._seen.add([r.key for r in records], [r.line for r in records])
         if not doubled:
             return records, bad
-        for index, line in doubled.items():
-            bad.append(_doubled(records[index], line, self._options.id_field))
-        return [r for i, r in enumerate(records) if i not in doubled], sorted(bad)
+        bad += [_doubled(records[index], line) for index, line in doubled.items()]
+        return [r for index, r in enumerate(records) if index not in doubled], sorted(bad)
 
     def _note(self, bad: list[BadLine]) -> None:
         self._bad += len(bad)
         self._lines += [line.sentence for line in bad[: NAMED_LINES - len(self._lines)]]
         if self._bad >= MOST_COUNTED and not self._options.lenient:
-            raise self._refusal(f"{MOST_COUNTED:,} or more", None)
+            raise self._refusal(f"{MOST_COUNTED:,} records or more cannot be read")
 
-    def _refusal(self, count: str, number: int | None) -> BadSource:
-        of = "" if number is None else f" of {number:,}"
-        s = "" if self._bad == 1 else "s"
-        return BadSource(
-            f"{self._name}: {count} bad record{s}{of}; --lenient skips them",
-            self._lines,
-            self._bad,
-        )
+    def _refusal(self, what: str) -> BadSource:
+        message = f"{self._name}: {what}; put them right, or skip them with --lenient"
+        return BadSource(message, self._lines, self._bad)
+
+
+def _doubled(record: Record, line: int) -> BadLine:
+    key = record.key if len(record.key) <= 80 else record.key[:79] + "…"
+    return BadLine(record.line, f"the id {key!r} is on line {line} too")

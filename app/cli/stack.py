@@ -1,0 +1,144 @@
+"""`giveway up`, `down` and `status`: the stack on this machine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app.settings import Settings
+
+Config = Annotated[
+    Path | None,
+    typer.Option(envvar="GIVEWAY_CONFIG", help="Settings file; ./giveway.toml if it is there."),
+]
+Data = Annotated[
+    Path, typer.Option(envvar="GIVEWAY_DATA", help="Folder that holds everything the stack keeps.")
+]
+Port = Annotated[int | None, typer.Option(min=0, max=65535, help="A free one is chosen without.")]
+DEFAULT_DATA = Path(".giveway")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to `app`."""
+    app.command()(up)
+    app.command()(down)
+    app.command()(status)
+
+
+def up(
+    *,
+    config: Config = None,
+    data: Data = DEFAULT_DATA,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return once everything is ready.")
+    ] = False,
+    postgres_port: Port = None,
+    valkey_port: Port = None,
+    endpoint_port: Port = None,
+    flower_port: Port = None,
+    flower: Annotated[bool, typer.Option(help="Run Flower.")] = True,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Start only this process; may be given again."),
+    ] = None,
+) -> None:
+    """Start Postgres, the broker, the workers, beat and Flower; restart what dies.
+
+    Only what is missing is started: set [database] url or [broker] url to use your own. Ctrl-C
+    stops everything; with --detach, `giveway down` does.
+    """
+    from app.local.options import StackOptions
+
+    options = StackOptions(
+        data=data,
+        config=config,
+        postgres_port=postgres_port,
+        valkey_port=valkey_port,
+        endpoint_port=endpoint_port,
+        flower_port=flower_port,
+        flower=flower,
+        only=tuple(only or ()),
+    )
+    if detach:
+        _in_background(options)
+    else:
+        _in_foreground(options)
+
+
+def down(data: Data = DEFAULT_DATA) -> None:
+    """Stop the stack and wait until all of it is gone."""
+    from app.local import background
+
+    with _spinner("stopping"):
+        stopped = background.stop(data)
+    typer.echo(f"stopped the stack on {data}" if stopped else f"no stack runs on {data}")
+
+
+def status(
+    data: Data = DEFAULT_DATA,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+) -> None:
+    """Say what runs, and how to reach it. Exit status 1 if nothing does."""
+    from app.cli.stack_view import print_status
+    from app.local.overview import overview
+
+    found = overview(data, _pools)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+    else:
+        print_status(found)
+    if not found["running"]:
+        raise typer.Exit(1)
+
+
+def _pools(settings: Settings) -> list[dict[str, Any]]:
+    from app.services.inspection import pools_overview
+
+    found: list[dict[str, Any]] = pools_overview(settings)
+    return found
+
+
+def _in_foreground(options: Any) -> None:
+    from app.cli.stack_view import addresses_of
+    from app.local.options import PROCESSES
+    from app.local.output import Terminal
+    from app.local.run import run_stack
+    from app.local.state import StackState
+    from app.local.supervisor import NAME
+
+    terminal = Terminal(sys.stdout, PROCESSES)
+    told = False
+
+    def tell(state: StackState) -> None:
+        nonlocal told
+        if state.ready and not told:
+            told = True
+            for line in ("ready; Ctrl-C stops everything", *addresses_of(state.addresses)):
+                terminal.line(NAME, line)
+
+    run_stack(options, terminal, tell)
+
+
+def _in_background(options: Any) -> None:
+    from app.cli.stack_view import Starting, addresses_of
+    from app.local import background
+
+    with Starting() as view:
+        state = background.start(options, view.show)
+    typer.echo(f"the stack on {state.data} is ready (pid {state.supervisor.pid})")
+    for line in addresses_of(state.addresses):
+        typer.echo(line)
+    typer.echo(f"logs: {state.data}/logs; stop it with: giveway down --data {options.data}")
+
+
+def _spinner(words: str) -> Any:
+    if not sys.stderr.isatty():
+        return nullcontext()
+    from rich.console import Console
+
+    return Console(stderr=True).status(words)

@@ -1,0 +1,46 @@
+"""One client an endpoint and process, made on first use. Keys are read from the environment here."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from app.domain.routing import EndpointSpec
+from app.errors import ConfigError
+from app.inference.wire import Wire
+
+
+class Wires:
+    """Clients by endpoint. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._wires: dict[str, Wire] = {}
+        self._lock = threading.Lock()
+
+    def of(self, spec: EndpointSpec) -> Wire:
+        """The client of `spec`. ConfigError: the variable that holds its key is not set."""
+        with self._lock:
+            wire = self._wires.get(spec.name)
+            if wire is None:
+                wire = Wire(spec.base_url, _key(spec), connect_timeout_s=spec.connect_timeout_s)
+                self._wires[spec.name] = wire
+            return wire
+
+    def close(self) -> None:
+        """Close every client."""
+        with self._lock:
+            for wire in self._wires.values():
+                wire.close()
+            self._wires.clear()
+
+
+def _key(spec: EndpointSpec) -> str | None:
+    if spec.api_key_env is None:
+        return None
+    key = os.environ.get(spec.api_key_env)
+    if not key:
+        raise ConfigError(
+            f"endpoint {spec.name!r}: the variable {spec.api_key_env} (its api_key_env) is not set "
+            "in this process"
+        )
+    return key

@@ -1,0 +1,164 @@
+"""Inspection: what people ask to see. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from app.domain.chunks import Chunk
+from app.domain.jobs import Job, JobState, Progress
+from app.domain.throttle.decide import limit_now
+from app.domain.throttle.readings import Reading
+from app.domain.throttle.values import Reason
+from app.errors import NotFound
+from app.services.pools import Pools
+from app.storage.chunk_store import ChunkStore
+from app.storage.database import Database
+from app.storage.job_store import JobStore
+from app.storage.limit_store import LimitStore, Override
+from app.storage.request_store import RequestStore
+from app.storage.result_store import ResultStore
+from app.storage.vector_store import VectorStore
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job with its progress, and why its pool's limit is what it is."""
+
+    job: Job
+    progress: Progress
+    limit: int
+    limit_reason: str
+    failures: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """A pool as it stands now. `limit` is the one a claim would meet at this moment."""
+
+    name: str
+    policy: str
+    total: int
+    reserve: int
+    batch_min: int
+    batch_max: int
+    limit: int
+    reason: str
+    pressure: float
+    target_p95_ms: float
+    batch_in_flight: int
+    interactive_in_flight: int
+    interactive_waiting: int
+    computed_at: datetime | None
+    valid_until: datetime | None
+    override: Override | None
+    reading: Reading
+
+
+class Inspection:
+    """The use case behind `jobs`, `status` and `throttle show`."""
+
+    def __init__(self, database: Database, pools: Pools) -> None:
+        self._database = database
+        self._pools = pools
+
+    def job(self, reference: str) -> JobView:
+        """The job with this key or id. NotFound: there is none."""
+        with self._database.transaction() as tx:
+            job = JobStore(tx).find(reference)
+            if job is None:
+                raise NotFound(f"no job with key or id {reference!r}; see `giveway jobs list`")
+            progress = JobStore(tx).progress([job.id])[job.id]
+            failures = ResultStore(tx).failure_codes(job.id) if progress.failed else {}
+        limit, reason = self._limit_of(job.pool)
+        return JobView(job, progress, limit, reason, failures)
+
+    def jobs(self, most: int, states: tuple[JobState, ...] = ()) -> list[tuple[Job, Progress]]:
+        """The newest jobs with their progress."""
+        with self._database.transaction() as tx:
+            jobs = JobStore(tx).listed(most, states)
+            progress = JobStore(tx).progress([job.id for job in jobs])
+        return [(job, progress[job.id]) for job in jobs]
+
+    def chunks(self, job_id: int, most: int) -> list[Chunk]:
+        """The chunks of a job, by number."""
+        with self._database.transaction() as tx:
+            return ChunkStore(tx).listed(job_id, most)
+
+    def failures(self, job_id: int, most: int) -> list[dict[str, Any]]:
+        """Failed items: key, code, error."""
+        with self._database.transaction() as tx:
+            return ResultStore(tx).failures(job_id, most)
+
+    def pools(self) -> list[PoolView]:
+        """Every pool as it stands."""
+        return [self.pool(name) for name in self._pools.by_name]
+
+    def pool(self, name: str) -> PoolView:
+        """One pool as it stands."""
+        pool = self._pools.named(name)
+        with self._database.transaction() as tx:
+            limits = LimitStore(tx)
+            row = limits.read(name)
+            if row is None:
+                limits.ensure([pool.bounds])
+                row = limits.read(name)
+                assert row is not None
+            occupancy = limits.occupancy(name)
+            reading = RequestStore(tx).reading(name, pool.policy, row.now)
+        people = occupancy.interactive_total + occupancy.queued
+        limit = limit_now(row.state, people, pool.bounds, row.now)
+        is_old = row.state.valid_until is None or row.now > row.state.valid_until
+        return PoolView(
+            name=name,
+            policy=pool.policy.name,
+            total=pool.bounds.total,
+            reserve=pool.bounds.reserve,
+            batch_min=pool.bounds.batch_min,
+            batch_max=pool.bounds.ceiling,
+            limit=limit,
+            reason=Reason.STALE if is_old else row.state.reason,
+            pressure=row.pressure,
+            target_p95_ms=pool.policy.target_p95_ms,
+            batch_in_flight=occupancy.batch_total,
+            interactive_in_flight=occupancy.interactive_total,
+            interactive_waiting=occupancy.queued,
+            computed_at=row.computed_at,
+            valid_until=row.state.valid_until,
+            override=row.override,
+            reading=reading,
+        )
+
+    def decisions(self, pool: str, most: int, since_s: float | None) -> list[dict[str, Any]]:
+        """The newest decisions of a pool, oldest first."""
+        self._pools.named(pool)
+        with self._database.transaction() as tx:
+            return LimitStore(tx).history(pool, most, since_s)
+
+    def collections(self) -> list[dict[str, Any]]:
+        """Every collection: name, model, dimension, vectors."""
+        with self._database.transaction() as tx:
+            return VectorStore(tx).listed()
+
+    def vectors(self, collection: str) -> Iterator[tuple[str, bytes, str, list[float]]]:
+        """(key, content hash, model, vector) of a collection, streamed. NotFound: there is none."""
+        with self._database.transaction() as tx:
+            found = VectorStore(tx).find(collection)
+            if found is None:
+                known = ", ".join(c["name"] for c in VectorStore(tx).listed()) or "none"
+                raise NotFound(f"no collection {collection!r}; known: {known}")
+            for key, content_hash, vector in VectorStore(tx).exported(found.id):
+                yield key, content_hash, found.model, vector
+
+    def results(self, job_id: int) -> Iterator[dict[str, Any]]:
+        """Every result of a job, streamed: key, status, code, error, tokens, output."""
+        with self._database.transaction() as tx:
+            yield from ResultStore(tx).exported(job_id)
+
+    def _limit_of(self, pool: str) -> tuple[int, str]:
+        if pool not in self._pools.by_name:
+            return 0, "pool_gone"
+        view = self.pool(pool)
+        return view.limit, view.reason

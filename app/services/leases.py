@@ -1,0 +1,116 @@
+"""The leases this process holds, kept alive by one thread in one statement a beat."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import UUID
+
+from app.domain.chunks import Lease
+from app.errors import GivewayError
+from app.storage.chunk_store import ChunkStore
+from app.storage.database import Database
+from app.storage.request_store import RequestStore
+
+log = logging.getLogger(__name__)
+
+Ref = tuple[int, int, int]
+"""(job_id, chunk no, fence)."""
+
+
+class Held:
+    """A lease while it is worked on. The flags are set by the heartbeat and read by the work.
+
+    `close` ends the call in flight at once.
+    """
+
+    def __init__(self, lease: Lease) -> None:
+        self.lease = lease
+        self.lost = False
+        self.yield_requested = False
+        self.close = threading.Event()
+
+    @property
+    def ref(self) -> Ref:
+        """What the lease is known by."""
+        return (self.lease.job_id, self.lease.no, self.lease.fence)
+
+
+class Leases:
+    """Registers leases and extends them. Thread-safe; the thread starts with the first lease."""
+
+    def __init__(self, database: Database, lease_s: float, heartbeat_s: float) -> None:
+        self._database = database
+        self.lease_s = lease_s
+        self._heartbeat_s = heartbeat_s
+        self._chunks: dict[Ref, Held] = {}
+        self._requests: set[UUID] = set()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.stopping = threading.Event()
+        """Set when the process is told to end: hand back, claim nothing."""
+
+    @contextmanager
+    def keep(self, lease: Lease) -> Iterator[Held]:
+        """Extend `lease` for as long as the block runs."""
+        held = Held(lease)
+        with self._lock:
+            self._chunks[held.ref] = held
+        self._start()
+        try:
+            yield held
+        finally:
+            with self._lock:
+                self._chunks.pop(held.ref, None)
+
+    @contextmanager
+    def keep_request(self, request_id: UUID) -> Iterator[None]:
+        """Keep an interactive request's place for as long as the block runs."""
+        with self._lock:
+            self._requests.add(request_id)
+        self._start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._requests.discard(request_id)
+
+    def beat(self) -> None:
+        """Extend everything once, and learn which leases are lost and which must yield."""
+        with self._lock:
+            chunks, requests = dict(self._chunks), list(self._requests)
+        if not chunks and not requests:
+            return
+        with self._database.transaction() as tx:
+            standing = ChunkStore(tx).extend(list(chunks), self.lease_s)
+            RequestStore(tx).extend(requests, self.lease_s)
+        for ref, held in chunks.items():
+            if ref not in standing:
+                held.lost = True
+                held.close.set()
+            elif standing[ref]:
+                held.yield_requested = True
+                held.close.set()
+
+    def _start(self) -> None:
+        if self._thread is not None:
+            return
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="giveway-heartbeat", daemon=True
+                )
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            # Not `stopping.wait`: leases must live until their last checkpoint.
+            threading.Event().wait(self._heartbeat_s)
+            try:
+                self.beat()
+            except GivewayError as error:
+                log.warning("heartbeat missed: %s", error)
+            except Exception:
+                log.exception("heartbeat failed")

@@ -1,0 +1,91 @@
+"""Steering: what a person does to a job or to a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.domain.jobs import Command, Job, JobState, states_for
+from app.errors import NotFound, StateConflict, UsageError
+from app.services.pools import Pools
+from app.storage.chunk_store import ChunkStore
+from app.storage.database import Database
+from app.storage.job_store import JobStore
+from app.storage.limit_store import LimitStore
+
+
+class Steering:
+    """The use case. A command given twice is no error; one that cannot be says why."""
+
+    def __init__(self, database: Database, pools: Pools) -> None:
+        self._database = database
+        self._pools = pools
+
+    def pause(self, reference: str) -> Job:
+        """Nothing more of the job is claimed; micro-batches in flight end and are kept."""
+        return self._move(reference, Command.PAUSE, JobState.PAUSED, "paused by a person")
+
+    def resume(self, reference: str) -> Job:
+        """The job may be claimed again."""
+        return self._move(reference, Command.RESUME, JobState.READY)
+
+    def cancel(self, reference: str) -> Job:
+        """The job ends; results so far are kept. Final."""
+        return self._move(reference, Command.CANCEL, JobState.CANCELLED, "cancelled by a person")
+
+    def retry(self, reference: str, codes: Sequence[str] | None = None) -> tuple[Job, int]:
+        """Failed items (all, or those with `codes`) are tried again; the job and how many."""
+        with self._database.transaction() as tx:
+            job = self._found(JobStore(tx), reference)
+            self._allow(job, Command.RETRY)
+            again = ChunkStore(tx).reopen_failed(job.id, codes)
+            if again:
+                JobStore(tx).move(job.id, states_for(Command.RETRY), JobState.READY)
+            job = JobStore(tx).get(job.id) or job
+        return job, again
+
+    def override(self, pool: str, limit: int, for_s: float, reason: str | None) -> int:
+        """An operator's limit for `for_s` seconds; the limit as the pool's bounds allow it."""
+        bounds = self._pools.named(pool).bounds
+        if not bounds.floor <= limit <= bounds.ceiling:
+            raise UsageError(
+                f"limit {limit} is outside pool {pool!r}, which allows "
+                f"{bounds.floor} to {bounds.ceiling}"
+            )
+        if not 0 < for_s <= 30 * 86400:
+            raise UsageError("an override lasts more than 0 s and at most 30 days")
+        with self._database.transaction() as tx:
+            LimitStore(tx).ensure([bounds])
+            LimitStore(tx).set_override(pool, limit, for_s, reason)
+        return limit
+
+    def clear_override(self, pool: str) -> bool:
+        """Back to the policy; False: there was no override."""
+        self._pools.named(pool)
+        with self._database.transaction() as tx:
+            return LimitStore(tx).clear_override(pool)
+
+    def _move(
+        self, reference: str, command: Command, to: JobState, reason: str | None = None
+    ) -> Job:
+        with self._database.transaction() as tx:
+            store = JobStore(tx)
+            job = self._found(store, reference)
+            self._allow(job, command)
+            if job.state is not to and not (command is Command.RESUME and job.state != "paused"):
+                store.move(job.id, states_for(command), to, reason)
+            return store.get(job.id) or job
+
+    @staticmethod
+    def _found(store: JobStore, reference: str) -> Job:
+        job = store.find(reference)
+        if job is None:
+            raise NotFound(f"no job with key or id {reference!r}; see `giveway jobs list`")
+        return job
+
+    @staticmethod
+    def _allow(job: Job, command: Command) -> None:
+        if job.state not in states_for(command):
+            allowed = ", ".join(sorted(states_for(command)))
+            raise StateConflict(
+                f"job {job.key!r} is {job.state}; {command} works on a job that is {allowed}"
+            )

@@ -1,0 +1,164 @@
+"""Submitting a job: once a key, whole or not at all, whoever crashes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from sqlalchemy import Connection, text
+
+from app.domain.events import JobReady, Observer
+from app.domain.fingerprint import canonical, fingerprint
+from app.domain.jobs import Job, JobState, NewJob
+from app.errors import KeyConflict, NotFound
+from app.kinds.base import checked
+from app.kinds.registry import kind as kind_named
+from app.services.pools import Pools
+from app.storage.chunk_store import ChunkStore
+from app.storage.database import Database
+from app.storage.item_store import ItemStore, Row
+from app.storage.job_store import JobStore
+from app.storage.vector_store import VectorStore
+
+
+class Items(Protocol):
+    """Where the items come from: read in a stream, and identified without being loaded."""
+
+    def content_hash(self) -> bytes:
+        """16 bytes that stand for all of the content and how it is read."""
+        ...
+
+    def rows(self) -> Iterable[Row]:
+        """(key, payload as JSON bytes), in order. Raises BadSource."""
+        ...
+
+    def skipped(self) -> int:
+        """Bad lines that were passed over; known once `rows` has ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What a person asks for. `key` None: derived from the request itself."""
+
+    kind: str
+    params: Mapping[str, Any]
+    key: str | None = None
+    name: str | None = None
+    priority: int = 0
+    weight: float = 1.0
+    max_in_flight: int | None = None
+    deadline_at: datetime | None = None
+    chunk_items: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """`created` is False where the same job was there already."""
+
+    job: Job
+    created: bool
+
+
+class Submission:
+    """The use case. Nothing it does needs the broker: ring for the job afterwards."""
+
+    def __init__(
+        self, database: Database, pools: Pools, chunk_items: int, observer: Observer
+    ) -> None:
+        self._database = database
+        self._pools = pools
+        self._chunk_items = chunk_items
+        self._observer = observer
+
+    def submit(self, request: JobRequest, items: Items) -> Submitted:
+        """Insert the job, load its items and make it ready.
+
+        Same key and same request: the job that is there (possibly still being loaded by whoever
+        came first). Same key, another request: KeyConflict. A crash leaves a *loading* job, which
+        the next submission of the same request takes over. Raises UnknownName, BadParams,
+        BadSource, CollectionConflict; then nothing is left behind.
+        """
+        new = self._new_job(request, items)
+        with self._database.transaction() as tx:
+            job_id = JobStore(tx).insert(new)
+        job = self._existing(new) if job_id is None else self._by_id(job_id)
+        if job.state is not JobState.LOADING:
+            return Submitted(job, created=False)
+        loaded = self._load(job.id, new, request.chunk_items or self._chunk_items, items)
+        job = self._by_id(job.id)
+        if loaded:
+            self._observer.saw(JobReady(job.id, job.kind, job.total))
+        return Submitted(job, created=loaded)
+
+    def _new_job(self, request: JobRequest, items: Items) -> NewJob:
+        kind = kind_named(request.kind)
+        params = checked(kind, request.params)
+        pool = self._pools.for_model(params.model)
+        plain = params.model_dump(mode="json")
+        request_hash = fingerprint(kind.name, canonical(plain), items.content_hash())
+        key = request.key or f"{kind.name}-{request_hash.hex()[:16]}"
+        return NewJob(
+            kind=kind.name,
+            name=request.name or key,
+            key=key,
+            request_hash=request_hash,
+            params=plain,
+            pool=pool.name,
+            model=params.model,
+            priority=request.priority,
+            weight=request.weight,
+            max_in_flight=request.max_in_flight,
+            deadline_at=request.deadline_at,
+        )
+
+    def _existing(self, new: NewJob) -> Job:
+        with self._database.transaction() as tx:
+            job = JobStore(tx).find(new.key)
+        if job is None:
+            raise NotFound(f"job {new.key!r} was removed while it was being submitted; try again")
+        if job.request_hash != new.request_hash:
+            raise KeyConflict(
+                f"key {new.key!r} belongs to job {job.id} ({job.kind}, {job.state}), which was "
+                "submitted with other content or parameters; use another --key, or none"
+            )
+        return job
+
+    def _by_id(self, job_id: int) -> Job:
+        with self._database.transaction() as tx:
+            job = JobStore(tx).get(job_id)
+        if job is None:
+            raise NotFound(f"job {job_id} was removed while it was being submitted; try again")
+        return job
+
+    def _load(self, job_id: int, new: NewJob, chunk_items: int, items: Items) -> bool:
+        """Load everything in one transaction; False: somebody else does, or has done it."""
+        try:
+            with self._database.transaction() as tx:
+                tx.execute(text("SET LOCAL statement_timeout = 0"))
+                store = JobStore(tx)
+                if not store.try_load_lock(job_id):
+                    return False
+                job = store.get(job_id)
+                if job is None or job.state is not JobState.LOADING:
+                    return False
+                self._fill(tx, job_id, new, chunk_items, items)
+                return True
+        except Exception:
+            # What was copied is rolled back; the row that holds the key goes too.
+            with self._database.transaction() as tx:
+                JobStore(tx).forget_loading(job_id)
+            raise
+
+    def _fill(
+        self, tx: Connection, job_id: int, new: NewJob, chunk_items: int, items: Items
+    ) -> None:
+        collection = kind_named(new.kind).collection(checked(kind_named(new.kind), new.params))
+        if collection is not None:
+            VectorStore(tx).ensure(collection, new.model)
+        total = ItemStore(tx).load(job_id, items.rows())
+        if total:
+            ChunkStore(tx).cut(job_id, new.pool, total, chunk_items)
+        JobStore(tx).loaded(job_id, total, items.skipped())

@@ -1,0 +1,87 @@
+"""The tick: read the window, decide, write limit and decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from sqlalchemy import text
+
+from app.domain.events import LimitMoved, Observer
+from app.domain.throttle.decide import decide
+from app.domain.throttle.readings import Gauges
+from app.domain.throttle.values import Decision
+from app.services.pools import Pool, Pools
+from app.storage.database import Database
+from app.storage.job_store import JobStore
+from app.storage.limit_store import LimitStore
+from app.storage.request_store import RequestStore
+
+_EARLY = 0.5
+"""A tick sooner than this share of `tick_s` after the last one is a second beat's: passed over."""
+_WAITING_COUNTED = 64
+
+
+class Throttling:
+    """The use case. Single per pool by an advisory lock; ticks that come doubled do nothing."""
+
+    def __init__(
+        self,
+        database: Database,
+        pools: Pools,
+        tick_s: float,
+        observer: Observer,
+        gauges: Callable[[Pool], Gauges | None] = lambda _: None,
+    ) -> None:
+        self._database = database
+        self._pools = pools
+        self._tick_s = tick_s
+        self._observer = observer
+        self._gauges = gauges
+
+    def tick_all(self) -> dict[str, Decision]:
+        """Decide for every pool whose time has come."""
+        decisions = {name: self.tick(name) for name in self._pools.by_name}
+        return {name: decision for name, decision in decisions.items() if decision is not None}
+
+    def tick(self, pool_name: str) -> Decision | None:
+        """One decision; None where another controller has just made it, or is making it."""
+        pool = self._pools.named(pool_name)
+        gauges = self._gauges(pool)  # before the transaction: it may call the endpoint
+        with self._database.transaction() as tx:
+            limits = LimitStore(tx)
+            if not tx.execute(_SINGLE, {"pool": pool.name}).scalar_one():
+                return None
+            row = limits.read(pool.name)
+            if row is None:
+                limits.ensure([pool.bounds])
+                row = limits.read(pool.name)
+                assert row is not None
+            if row.computed_at is not None:
+                since_s = (row.now - row.computed_at).total_seconds()
+                if 0 <= since_s < _EARLY * self._tick_s:
+                    return None
+            reading = RequestStore(tx).reading(pool.name, pool.policy, row.now, gauges)
+            ready = sum(job.ready for job in JobStore(tx).candidates(pool.name, _WAITING_COUNTED))
+            reading = replace(reading, batch_waiting=ready)
+            override = None if row.override is None else row.override.value
+            decision = decide(
+                row.state, reading, pool.policy, pool.bounds, row.now, override=override
+            )
+            limits.record(
+                pool.name,
+                row.state,
+                reading,
+                pool.policy,
+                pool.bounds,
+                decision,
+                row.now,
+                override,
+            )
+        self._observer.saw(
+            LimitMoved(pool.name, decision.limit, decision.pressure, decision.reason)
+        )
+        return decision
+
+
+_SINGLE = text("SELECT pg_try_advisory_xact_lock(hashtextextended('giveway.tick.' || :pool, 0))")

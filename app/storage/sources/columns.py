@@ -1,0 +1,30 @@
+"""Columns: those that were asked for must be there, or the message names the nearest."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from app.errors import BadSource
+from app.storage.sources.base import Batch, Row
+
+_LISTED: Final = 40
+"""More columns than this are not all named."""
+
+
+def check_columns(name: str, wanted: Sequence[str], columns: Sequence[str]) -> None:
+    """BadSource if one of `wanted` is not among `columns`. No columns known: nothing to say."""
+    for column in wanted if columns else ():
+        if column in columns:
+            continue
+        near = get_close_matches(column.lower(), [c.lower() for c in columns], n=1)
+        meant = next((c for c in columns if near and c.lower() == near[0]), None)
+        hint = f"; did you mean {meant!r}?" if meant is not None else ";"
+        listed = ", ".join(columns[:_LISTED]) + (", …" if len(columns) > _LISTED else "")
+        raise BadSource(f"{name}: no column {column!r}{hint} columns: {listed}")
+
+
+def members(batch: Batch) -> tuple[str, ...]:
+    """Every name that some row of `batch` has, in the order of their appearance."""
+    return tuple(dict.fromkeys(n for row in batch if isinstance(row, Row) for n in row.values))

@@ -1,0 +1,51 @@
+"""`giveway.batch.KIND`: one task a chunk. A task is a doorbell: it parses ids, calls services."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from celery import Celery
+
+from app.errors import DatabaseUnavailable
+from app.kinds.registry import kinds
+from app.wiring import Wiring
+
+log = logging.getLogger(__name__)
+
+
+def register(app: Celery, wiring: Wiring) -> None:
+    """A task for each kind there is."""
+    for name in kinds():
+        app.task(
+            name=f"giveway.batch.{name}",
+            ignore_result=True,
+            acks_late=False,
+            store_errors_even_if_ignored=False,
+        )(_of(wiring))
+
+
+def _of(wiring: Wiring) -> Any:
+    def work_on_chunk(job: int, kind: str) -> dict[str, Any]:  # noqa: ARG001
+        """Work on one chunk of `job`; `kind` is for the eyes of whoever watches."""
+        try:
+            report = wiring.execution.run(int(job))
+            if report.ended not in _NOTHING_DONE:
+                wiring.completion.sweep()
+                wiring.ringing.ring_all()
+        except DatabaseUnavailable as error:
+            # Nothing is lost: the lease lapses or the next tick rings again.
+            log.warning("job %s: %s", job, error)
+            return {"done": 0, "failed": 0, "tokens": 0, "seconds": 0.0, "ended": "database"}
+        return {
+            "done": report.done,
+            "failed": report.failed,
+            "tokens": report.tokens,
+            "seconds": report.seconds,
+            "ended": report.ended,
+        }
+
+    return work_on_chunk
+
+
+_NOTHING_DONE = frozenset({"limit", "total", "stopping", "endpoints", "no_limit_row"})

@@ -1,0 +1,74 @@
+"""The Celery app: `celery -A app worker -Q batch`, `celery -A app beat`, `celery -A app flower`."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any
+
+from celery import Celery, signals
+
+from app import logs
+from app.errors import GivewayError
+from app.settings import load
+from app.wiring import Wiring
+from app.worker.assembly import make
+from app.worker.queues import refusal
+
+log = logging.getLogger(__name__)
+
+
+def _made_from_environment() -> Celery:
+    try:
+        return make(Wiring(load()))
+    except GivewayError as error:
+        sys.stderr.write(f"giveway: {logs.masked(str(error))}\n")
+        raise SystemExit(2) from None
+
+
+celery = _made_from_environment()
+
+
+@signals.setup_logging.connect(weak=False)
+def _logging(**_: Any) -> None:
+    wiring: Wiring = celery.giveway
+    logs.configure(wiring.settings.log_level)
+
+
+@signals.celeryd_init.connect(weak=False)
+def _refuse_shared(options: dict[str, Any] | None = None, **_: Any) -> None:
+    wiring: Wiring = celery.giveway
+    given = (options or {}).get("queues") or ()
+    chosen = given.split(",") if isinstance(given, str) else list(given)
+    why = refusal(chosen, shared_is_wanted=wiring.settings.worker.shared)
+    if why is not None:
+        sys.stderr.write(f"giveway: {why}\n")
+        raise SystemExit(2)
+
+
+@signals.celeryd_after_setup.connect(weak=False)
+def _take_name(sender: str, instance: Any, **_: Any) -> None:
+    wiring: Wiring = celery.giveway
+    wiring.worker_name = sender
+    wiring.threads = int(instance.concurrency or 4)
+
+
+@signals.worker_ready.connect(weak=False)
+def _take_over(**_: Any) -> None:
+    """What an earlier process of this name held is ours to give back, at once."""
+    wiring: Wiring = celery.giveway
+    try:
+        wiring.declare()
+        taken = wiring.rescue.replace(wiring.worker_name)
+        if taken:
+            log.info("gave back %d leases of an earlier %s", taken, wiring.worker_name)
+            wiring.ringing.ring_all()
+    except GivewayError as error:
+        log.warning("could not look for leases of an earlier worker: %s", error)
+
+
+@signals.worker_shutting_down.connect(weak=False)
+def _stop_claiming(**_: Any) -> None:
+    """TERM or INT: finish the checkpoint, hand the chunk back, claim nothing more."""
+    wiring: Wiring = celery.giveway
+    wiring.leases.stopping.set()

@@ -1,0 +1,169 @@
+"""`giveway.interactive.chat` and `.embed`: somebody waits for the result.
+
+Prompts travel in the message, since any Celery producer may send one; they reach neither events
+nor logs: the worker shows facts in their place, and so does the reply.
+"""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from celery import Celery, Task
+from celery.worker.request import Request
+
+from app import clock
+from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest, Message
+from app.domain.requests import NewRequest
+from app.errors import BadParams
+from app.services.interactive import Answered
+from app.wiring import Wiring
+
+_SHOWN = ("model", "max_tokens", "user", "priority", "submitted_at")
+
+
+def facts(kwargs: dict[str, Any]) -> str:
+    """What may be seen of a request's arguments: everything but texts."""
+    return repr({name: kwargs[name] for name in _SHOWN if kwargs.get(name) is not None})
+
+
+class Discreet(Request):
+    """A request whose events and logs show no prompt, whoever sent it."""
+
+    @property
+    def argsrepr(self) -> str:
+        """Positional arguments may be anything; none is shown."""
+        return "()"
+
+    @property
+    def kwargsrepr(self) -> str:
+        """Facts only."""
+        return facts(self.kwargs if isinstance(self.kwargs, dict) else {})
+
+
+class InteractiveTask(Task):
+    """Late acknowledgement: a killed worker's request is delivered again."""
+
+    Request = Discreet
+    acks_late = True
+    ignore_result = False
+    resultrepr_maxsize = 256
+
+
+class Reply:
+    """A result that is JSON to the caller and facts to everybody else."""
+
+    def __init__(self, answered: Answered, content: dict[str, Any]) -> None:
+        usage = answered.reply.usage
+        self._facts: dict[str, Any] = {
+            "model": answered.reply.model,
+            "endpoint": answered.endpoint,
+            "prompt_tokens": usage.prompt_tokens,
+            "completion_tokens": usage.completion_tokens,
+            "queue_ms": round(answered.queue_ms, 1),
+            "first_token_ms": answered.first_token_ms and round(answered.first_token_ms, 1),
+            "total_ms": round(answered.total_ms, 1),
+        }
+        self._content = content
+
+    def __json__(self) -> dict[str, Any]:
+        """All of it, for the result backend."""
+        return self._content | self._facts
+
+    def __repr__(self) -> str:
+        return repr(self._facts)
+
+
+def register(app: Celery, wiring: Wiring) -> None:
+    """Both tasks."""
+
+    @app.task(name="giveway.interactive.chat", base=InteractiveTask, bind=True)
+    def chat(
+        self: Task,
+        prompt: str | None = None,
+        *,
+        messages: list[dict[str, str]] | None = None,
+        model: str,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        user: str | None = None,
+        priority: int = 0,
+        submitted_at: float | None = None,
+    ) -> Reply:
+        """Answer `prompt`, or `messages` as OpenAI has them.
+
+        `submitted_at` is the epoch second at which the person asked, where the sender knows it.
+        """
+        asked = ChatRequest(model, _turns(prompt, messages), max_tokens, temperature)
+        new = _new(self, wiring, "chat", model, user, priority, max_tokens, submitted_at)
+        answered = wiring.interactive.run(new, asked)
+        assert isinstance(answered.reply, ChatReply)
+        reply = answered.reply
+        return Reply(answered, {"text": reply.text, "finish_reason": reply.finish_reason})
+
+    @app.task(name="giveway.interactive.embed", base=InteractiveTask, bind=True)
+    def embed(
+        self: Task,
+        texts: list[str] | str,
+        *,
+        model: str,
+        user: str | None = None,
+        priority: int = 0,
+        submitted_at: float | None = None,
+    ) -> Reply:
+        """Vectors of `texts`, in their order."""
+        listed = (texts,) if isinstance(texts, str) else tuple(texts)
+        if not listed:
+            raise BadParams("texts must hold at least one text")
+        new = _new(self, wiring, "embed", model, user, priority, None, submitted_at)
+        answered = wiring.interactive.run(new, EmbedRequest(model, listed))
+        assert isinstance(answered.reply, EmbedReply)
+        return Reply(answered, {"vectors": answered.reply.vectors.tolist()})
+
+
+def _turns(prompt: str | None, messages: list[dict[str, str]] | None) -> tuple[Message, ...]:
+    if (prompt is None) == (messages is None):
+        raise BadParams("give either prompt or messages")
+    if messages is None:
+        return (Message("user", prompt or ""),)
+    try:
+        return tuple(Message(str(turn["role"]), str(turn["content"])) for turn in messages)
+    except (TypeError, KeyError):
+        raise BadParams("each of messages must be an object with role and content") from None
+
+
+def _new(
+    task: Task,
+    wiring: Wiring,
+    task_type: str,
+    model: str,
+    user: str | None,
+    priority: int,
+    max_tokens: int | None,
+    submitted_at: float | None,
+) -> NewRequest:
+    now = clock.now()
+    asked_at = now
+    if submitted_at is not None:
+        # A sender whose clock is ahead of ours cannot have asked in the future.
+        asked_at = min(now, datetime.fromtimestamp(submitted_at, UTC))
+        asked_at = max(asked_at, now - timedelta(hours=1))
+    return NewRequest(
+        id=_as_uuid(task.request.id),
+        pool=wiring.interactive.pool_for(model),
+        task_type=task_type,
+        model=model,
+        submitted_at=asked_at,
+        user_id=user,
+        priority=priority,
+        max_tokens=max_tokens,
+    )
+
+
+def _as_uuid(task_id: str) -> uuid.UUID:
+    """Celery's ids are UUIDs; a sender's own words are made into one."""
+    try:
+        return uuid.UUID(task_id)
+    except ValueError:
+        return uuid.uuid5(uuid.NAMESPACE_OID, task_id)

@@ -1,0 +1,125 @@
+"""Real servers for these tests: the simulated endpoint as a process, and sockets that misbehave."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx2
+import pytest
+
+from app.inference.wire import Wire
+
+
+@dataclass(frozen=True)
+class Served:
+    """A simulated endpoint that runs. `url` ends in /v1."""
+
+    url: str
+    process: subprocess.Popen[str]
+
+    @property
+    def root(self) -> str:
+        return self.url.removesuffix("/v1")
+
+    def ledger(self) -> dict[str, Any]:
+        return httpx2.get(f"{self.root}/ledger").json()
+
+    def order(self, *faults: dict[str, Any]) -> None:
+        answer = httpx2.post(f"{self.root}/faults", json=list(faults))
+        assert answer.status_code == 200, answer.text
+
+    def calm(self) -> None:
+        httpx2.delete(f"{self.root}/faults")
+        httpx2.post(f"{self.root}/ledger/reset")
+
+
+@contextlib.contextmanager
+def serving(*flags: str) -> Iterator[Served]:
+    """A simulated endpoint on a free port, ended by its pid."""
+    command = [sys.executable, "-m", "app.inference.simulated", "--port", "0", *flags]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("listening on "), line
+            yield Served(line.split()[-1], process)
+        finally:
+            if process.poll() is None:
+                os.kill(process.pid, signal.SIGTERM)
+                process.wait(5)
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[Served]:
+    with serving("--places", "8", "--speed", "4", "--ledger") as served:
+        yield served
+
+
+@pytest.fixture
+def server(shared_server: Served) -> Iterator[Served]:
+    """The shared endpoint, with no fault in force and an empty ledger."""
+    shared_server.calm()
+    yield shared_server
+    shared_server.calm()
+
+
+@pytest.fixture
+def wire(server: Served) -> Iterator[Wire]:
+    one = Wire(server.url)
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Served]]:
+    """Starts endpoints of this test's own."""
+    with contextlib.ExitStack() as stack:
+        yield lambda *flags: stack.enter_context(serving(*flags))
+
+
+@pytest.fixture
+def rude() -> Iterator[Callable[[Callable[[socket.socket, int], None]], str]]:
+    """A raw socket server: each connection, its request read, is given to a function with the
+    number of requests before it. Returns the URL."""
+    with contextlib.ExitStack() as stack:
+
+        def made(behave: Callable[[socket.socket, int], None]) -> str:
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            stack.callback(listener.shutdown, socket.SHUT_RDWR)
+            thread = threading.Thread(target=_accept, args=(listener, behave), daemon=True)
+            thread.start()
+            return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+
+        yield made
+
+
+def _accept(listener: socket.socket, behave: Callable[[socket.socket, int], None]) -> None:
+    count = 0
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:
+            return
+        with connection, contextlib.suppress(OSError):
+            connection.settimeout(5)
+            connection.recv(1_000_000)
+            behave(connection, count)
+        count += 1
+
+
+def until(true: Callable[[], bool], within_s: float = 5.0) -> float:
+    """Wait until `true()`. Returns the seconds it took; fails after `within_s`."""
+    started = time.monotonic()
+    while not true():
+        assert time.monotonic() - started < within_s, "it did not happen in time"
+        time.sleep(0.005)
+    return time.monotonic() - started

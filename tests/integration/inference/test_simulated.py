@@ -1,0 +1,337 @@
+"""The simulated endpoint behaves like a loaded server that one can look into."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import statistics
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import numpy as np
+import pytest
+
+from app.domain.inference import ChatRequest, EmbedRequest, Message
+from app.inference.simulated import embeddings
+from app.inference.wire import Wire
+from tests.integration.inference.conftest import until
+
+
+def a_chat(max_tokens=16, content="Ada wrote it. Bob slept. Who wrote it?"):
+    return ChatRequest("fake-chat", (Message("user", content),), max_tokens)
+
+
+def a_batch(size=64):
+    return EmbedRequest(
+        "fake-embed", tuple(f"short text number {at} about cats and dogs" for at in range(size))
+    )
+
+
+def post(server, path, **body):
+    return httpx2.post(f"{server.url}{path}", json=body, timeout=20)
+
+
+def test_related_texts_have_related_vectors(server):
+    wire = Wire(server.url)
+    texts = ("a kitten sleeps on the sofa", "the cat naps on a couch", "interest rates rose again")
+    kitten, cat, rates = wire.embed(EmbedRequest("fake-embed", texts), deadline_s=5).vectors
+    wire.close()
+
+    assert kitten @ cat > kitten @ rates + 0.2
+
+
+def test_hashed_words_are_unit_vectors_and_always_the_same():
+    hashed = embeddings.HashedWords()
+    texts = ["cats and dogs", "dogs and cats", "!!", "interest rates"]
+    vectors = hashed(texts)
+
+    assert vectors.shape == (4, 256)
+    assert np.linalg.norm(vectors, axis=1) == pytest.approx(1)
+    assert np.array_equal(vectors, hashed(texts))
+    assert vectors[0] @ vectors[1] == pytest.approx(1)
+    assert vectors[0] @ vectors[3] < 0.9
+
+
+def test_dimensions_are_cut_or_refused(server):
+    body = {"model": "fake-embed", "input": "cats"}
+    short = post(server, "/embeddings", **body, dimensions=64).json()["data"][0]["embedding"]
+
+    assert len(short) == 64
+    assert np.linalg.norm(short) == pytest.approx(1, abs=1e-5)
+    assert post(server, "/embeddings", **body, dimensions=300).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/embeddings", {"model": "fake-embed", "input": ["a", "  "]}, 400),
+        ("/embeddings", {"model": "fake-embed", "input": []}, 400),
+        ("/embeddings", {"model": "fake-embed", "input": ["a"] * 2_049}, 400),
+        ("/embeddings", {"model": "fake-embed", "input": [[1, 2]]}, 400),
+        ("/embeddings", {"model": "fake-embed", "input": "a", "encoding_format": "hex"}, 400),
+        ("/embeddings", {"model": "other", "input": "a"}, 404),
+        ("/chat/completions", {"model": "fake-chat", "messages": []}, 400),
+        ("/chat/completions", {"model": "fake-chat", "messages": ["hi"]}, 400),
+        ("/chat/completions", {"model": "fake-chat"}, 400),
+        (
+            "/chat/completions",
+            {
+                "model": "fake-chat",
+                "messages": [{"role": "user", "content": "a"}],
+                "max_tokens": 0.5,
+            },
+            400,
+        ),
+    ],
+)
+def test_bad_requests_are_refused_as_real_servers_do(server, path, body, status):
+    answer = post(server, path, **body)
+
+    assert answer.status_code == status
+    assert answer.json()["error"]["message"]
+
+
+def test_answers_are_extracts_the_same_every_time(server):
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Ada wrote the program in 1843. Bob slept. Who wrote it?"},
+    ]
+    body = {"model": "fake-chat", "messages": messages, "max_tokens": 6}
+    first, second = (post(server, "/chat/completions", **body).json() for _ in range(2))
+
+    assert first["choices"][0]["message"]["content"] == "Ada wrote the program in 1843."
+    assert first["choices"] == second["choices"]
+    assert first["usage"]["completion_tokens"] == 6
+
+
+def test_ignore_eos_gives_exactly_max_tokens_and_json_is_json(server):
+    body = {"model": "fake-chat", "messages": [{"role": "user", "content": "Hi there."}]}
+    long = post(server, "/chat/completions", **body, max_tokens=100, ignore_eos=True).json()
+    schema = {
+        "type": "object",
+        "properties": {"verdict": {"enum": ["pass", "fail"]}, "score": {"type": "integer"}},
+    }
+    shape = {"type": "json_schema", "json_schema": {"name": "v", "schema": schema}}
+    shaped = post(server, "/chat/completions", **body, response_format=shape).json()
+
+    assert long["usage"]["completion_tokens"] == 100
+    assert len(long["choices"][0]["message"]["content"].split()) == 100
+    assert shaped["choices"][0]["message"]["content"] == '{"verdict":"pass","score":1}'
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_hanging_up_frees_the_place(start, stream):
+    slow = start("--places", "1", "--fault", '{"kind": "slow", "factor": 20}')
+    wire = Wire(slow.url)
+    body = {
+        "model": "fake-chat",
+        "messages": [{"role": "user", "content": "Go on."}],
+        "max_tokens": 500,
+        "ignore_eos": True,
+        "stream": stream,
+    }
+    with httpx2.Client() as client:
+        if stream:
+            with client.stream("POST", f"{slow.url}/chat/completions", json=body) as answer:
+                chunks = answer.iter_raw()
+                next(chunks)
+                assert wire.metrics().running == 1
+        else:
+            with pytest.raises(httpx2.ReadTimeout):
+                client.post(f"{slow.url}/chat/completions", json=body, timeout=0.6)
+    until(lambda: wire.metrics().running == 0, within_s=0.6)
+    outcomes = {one["outcome"] for one in slow.ledger()["outcomes"]}
+    wire.close()
+
+    assert outcomes == {"hung_up"}
+
+
+def test_no_more_run_than_there_are_places(start):
+    two = start("--places", "2", "--speed", "5")
+    wire = Wire(two.url)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: wire.chat(a_chat(30), deadline_s=20), range(8)))
+    wire.close()
+
+    assert two.ledger()["most_running"] == 2
+    assert two.ledger()["most_in_flight"] > 2
+
+
+def test_the_lowest_priority_value_is_served_first(start):
+    one = start("--places", "1", "--scheduling", "priority")
+    order = []
+
+    def ask(priority):
+        body = {
+            "model": "fake-chat",
+            "messages": [{"role": "user", "content": "Hi."}],
+            "max_tokens": 5 if priority else 60,
+            "ignore_eos": True,
+            "priority": priority,
+        }
+        httpx2.post(f"{one.url}/chat/completions", json=body, timeout=20)
+        order.append(priority)
+
+    wire = Wire(one.url)
+    threads = [threading.Thread(target=ask, args=(priority,)) for priority in (0, 9, 5, 1)]
+    threads[0].start()
+    until(lambda: wire.metrics().running == 1)
+    for waiting, thread in enumerate(threads[1:], start=1):
+        thread.start()
+        until(lambda count=waiting: wire.metrics().waiting == count)
+    for thread in threads:
+        thread.join()
+    wire.close()
+
+    assert order == [0, 1, 5, 9]
+
+
+@contextlib.contextmanager
+def load(url, concurrency):
+    """Embedding batches of 64 short texts, `concurrency` at a time, as long as the block runs."""
+    stop = threading.Event()
+    wire = Wire(url)
+
+    def work():
+        while not stop.is_set():
+            wire.embed(a_batch(), deadline_s=60)
+
+    threads = [threading.Thread(target=work) for _ in range(concurrency)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        wire.close()
+
+
+def latency_s(url, times=6):
+    wire = Wire(url)
+    seconds = []
+    for _ in range(times):
+        started = time.monotonic()
+        wire.chat(a_chat(16), deadline_s=60)
+        seconds.append(time.monotonic() - started)
+    wire.close()
+    return statistics.median(seconds)
+
+
+def test_batch_load_really_hurts_interactive_latency(start):
+    served = start("--places", "8")
+    alone = latency_s(served.url)
+    with load(served.url, 12):
+        crowded = latency_s(served.url, times=3)
+
+    assert alone == pytest.approx(0.22, abs=0.08)
+    assert crowded > 3 * alone
+
+
+def test_steps_last_as_long_as_the_model_says(start):
+    served = start()
+    wire = Wire(served.url)
+    started = time.monotonic()
+    wire.chat(ChatRequest("fake-chat", (Message("user", "Ada wrote " * 100),), 100), deadline_s=20)
+    seconds = time.monotonic() - started
+    wire.close()
+
+    # 250 prompt tokens: 15 ms; 100 steps of 12.54 ms
+    assert seconds == pytest.approx(1.27, rel=0.12)
+
+
+def test_the_ledger_knows_what_was_sent_twice(server):
+    wire = Wire(server.url)
+    wire.embed(EmbedRequest("fake-embed", ("one", "two")), deadline_s=5)
+    wire.embed(EmbedRequest("fake-embed", ("two", "three")), deadline_s=5)
+    ledger = server.ledger()
+    page = httpx2.get(f"{server.root}/metrics").text
+    wire.close()
+
+    assert (ledger["requests"], ledger["inputs"], ledger["distinct_inputs"]) == (2, 4, 3)
+    assert ledger["inputs_sent_more_than_once"] == 1
+    assert ledger["most_times_one_input_was_sent"] == 2
+    assert [one["outcome"] for one in ledger["timings"]] == ["ok", "ok"]
+    assert "simulated_embeddings_inputs_total 4\n" in page
+    assert 'simulated_requests_total{path="embeddings",outcome="ok"} 2\n' in page
+
+
+def test_faults_count_down_are_shown_and_are_cleared(server):
+    server.order({"kind": "status", "status": 503, "remaining": 2, "path": "embeddings"})
+    body = {"model": "fake-embed", "input": "cats"}
+    statuses = [post(server, "/embeddings", **body).status_code for _ in range(3)]
+    shown = httpx2.get(f"{server.root}/faults").json()
+
+    assert statuses == [503, 503, 200]
+    assert [(one["kind"], one["remaining"]) for one in shown] == [("status", 0)]
+    assert httpx2.delete(f"{server.root}/faults").json() == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        ({"kind": "explode"}, "known: status, delay"),
+        ({"kind": "status", "statuz": 1}, "no field 'statuz'"),
+        ({"status": 1}, "`kind`"),
+        ({"kind": "reject_text"}, "`text`"),
+        ({"kind": "vectors", "mode": "odd"}, "known: nan"),
+    ],
+)
+def test_a_wrong_fault_is_refused_with_what_would_be_right(server, wrong, named):
+    answer = httpx2.post(f"{server.root}/faults", json=wrong)
+
+    assert answer.status_code == 400
+    assert named in answer.json()["error"]["message"]
+
+
+def test_a_fault_with_probability_strikes_about_so_often(server):
+    server.order({"kind": "status", "status": 503, "probability": 0.3})
+    body = {"model": "fake-embed", "input": "cats"}
+    with httpx2.Client() as client:
+        statuses = [
+            client.post(f"{server.url}/embeddings", json=body).status_code for _ in range(100)
+        ]
+
+    assert 15 <= statuses.count(503) <= 45
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_at_once_with_a_stream_open(start, number):
+    served = start()
+    body = {
+        "model": "fake-chat",
+        "messages": [{"role": "user", "content": "Go on."}],
+        "max_tokens": 5_000,
+        "ignore_eos": True,
+        "stream": True,
+    }
+    with (
+        httpx2.Client() as client,
+        client.stream("POST", f"{served.url}/chat/completions", json=body) as answer,
+    ):
+        chunks = answer.iter_raw()
+        next(chunks)
+        started = time.monotonic()
+        os.kill(served.process.pid, number)
+        with pytest.raises(httpx2.TransportError):
+            for _ in chunks:
+                pass
+        assert time.monotonic() - started < 1
+    assert served.process.wait(1) == 0
+
+
+def test_small_embeddings_are_answered_quickly(start):
+    served = start("--speed", "1000", "--places", "64")
+    wire = Wire(served.url)
+    request = EmbedRequest("fake-embed", ("a small text",))
+    started = time.monotonic()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda _: wire.embed(request, deadline_s=20), range(300)))
+    rate = 300 / (time.monotonic() - started)
+    wire.close()
+
+    assert rate > 150

@@ -1,0 +1,204 @@
+"""The supervisor over small programs: order, restarts, giving up, stopping."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from app.errors import Unavailable
+from app.local.output import LogFiles, Outputs
+from app.local.spec import ProcessSpec
+from app.local.supervisor import Supervisor
+
+FOREVER = "import time; print('up', flush=True); time.sleep(600)"
+STUBBORN = (
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "print('up', flush=True); time.sleep(600)"
+)
+
+
+class Lines:
+    def __init__(self):
+        self.seen = []
+
+    def line(self, name, text):
+        self.seen.append((name, text))
+
+
+class Watched:
+    """A supervisor in a thread, and what it said."""
+
+    def __init__(self, specs):
+        self.lines = Lines()
+        self.history = []
+        self.states = {}
+        self.ready = threading.Event()
+        self.error = None
+        self.supervisor = Supervisor(specs, Outputs(self.lines), self._changed)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _changed(self, states, ready):
+        for state in states:
+            if self.states.get(state.name) != state:
+                self.history.append((state.name, state.state))
+            self.states[state.name] = state
+        if ready:
+            self.ready.set()
+
+    def _run(self):
+        try:
+            self.supervisor.run()
+        except Unavailable as error:
+            self.error = error
+
+    def pid(self, name):
+        return self.states[name].birth.pid
+
+    def until(self, true, within_s=10):
+        deadline = time.monotonic() + within_s
+        while not true():
+            assert time.monotonic() < deadline, (self.history, self.lines.seen)
+            time.sleep(0.01)
+
+
+@contextmanager
+def watched(*specs):
+    one = Watched(specs)
+    one.thread.start()
+    try:
+        yield one
+    finally:
+        one.supervisor.stop()
+        one.thread.join(20)
+        assert not one.thread.is_alive()
+
+
+def program(name, code, **more):
+    return ProcessSpec(name=name, argv=(sys.executable, "-c", code), **more)
+
+
+def test_each_waits_for_those_it_comes_after():
+    first = program("first", "import time; time.sleep(0.3); print('go', flush=True); time.sleep(9)")
+    first = program("first", first.argv[2], ready_line="go")
+    step = program("step", "pass", once=True, after=("first",))
+    with watched(first, step, program("last", FOREVER, after=("step",))) as stack:
+        assert stack.ready.wait(10)
+        order = [event for event in stack.history if event[1] in ("running", "done", "starting")]
+    assert order.index(("first", "running")) < order.index(("step", "starting"))
+    assert order.index(("step", "done")) < order.index(("last", "starting"))
+
+
+def test_what_dies_is_back_within_half_a_second():
+    with watched(program("one", FOREVER, ready_line="up")) as stack:
+        assert stack.ready.wait(10)
+        killed = stack.pid("one")
+        began = time.monotonic()
+        os.kill(killed, signal.SIGKILL)
+        stack.until(lambda: stack.states["one"].restarts == 1 and stack.states["one"].birth)
+        took = time.monotonic() - began
+        assert took < 0.5
+        assert stack.pid("one") != killed
+
+
+def test_one_that_cannot_come_up_ends_the_stack_and_shows_its_last_words():
+    code = "print('no port for me'); raise SystemExit(3)"
+    with watched(program("other", FOREVER), program("bad", code, ready_line="never")) as stack:
+        stack.thread.join(20)
+        assert "bad died 5 times in a row (exit status 3)" in str(stack.error)
+        assert "no port for me" in str(stack.error)
+        assert stack.states["other"].birth is None
+
+
+def test_a_step_that_fails_ends_the_stack():
+    with watched(program("step", "raise SystemExit('no table')", once=True)) as stack:
+        stack.thread.join(10)
+        assert "step failed (exit status 1)" in str(stack.error)
+        assert "no table" in str(stack.error)
+
+
+def test_one_that_is_never_ready_ends_the_stack():
+    with watched(program("mute", FOREVER, ready=lambda: False, ready_timeout_s=0.3)) as stack:
+        stack.thread.join(10)
+        assert "mute was not ready within 0.3 s" in str(stack.error)
+
+
+def test_a_preparation_that_fails_says_why():
+    def prepare():
+        raise Unavailable("the disk is full")
+
+    with watched(program("one", FOREVER, prepare=prepare)) as stack:
+        stack.thread.join(10)
+        assert "one cannot be prepared: the disk is full" in str(stack.error)
+
+
+def test_stages_stop_one_after_the_other():
+    code = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: (time.sleep(0.2), sys.exit(0)))\n"
+        "print('up', flush=True); time.sleep(600)"
+    )
+    specs = [
+        program("server", code, stop_stage=2, ready_line="up"),
+        program("worker", code, after=("server",), ready_line="up"),
+    ]
+    with watched(*specs) as stack:
+        assert stack.ready.wait(10)
+    stops = [event for event in stack.history if event[1] in ("stopping", "stopped")]
+    assert (
+        stops
+        == [
+            ("worker", "stopping"),
+            ("server", "stopping"),
+            ("worker", "stopped"),
+            ("server", "stopped"),
+        ]
+        or stops.index(("worker", "stopped")) <= stops.index(("server", "stopping")) + 1
+    )
+
+
+def test_one_that_ignores_the_signal_is_killed_after_its_time_with_its_children():
+    code = (
+        "import signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "print('child', child.pid, flush=True); time.sleep(600)"
+    )
+    with watched(program("deaf", code, ready_line="child", stop_timeout_s=0.3)) as stack:
+        assert stack.ready.wait(10)
+        child = psutil.Process(int(stack.lines.seen[0][1].split()[1]))
+    stack.until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+
+def test_asked_twice_it_stops_at_once():
+    with watched(program("deaf", STUBBORN, ready_line="up", stop_timeout_s=60)) as stack:
+        assert stack.ready.wait(10)
+        stack.supervisor.stop()
+        began = time.monotonic()
+        stack.supervisor.stop()
+        stack.thread.join(10)
+        assert time.monotonic() - began < 2
+
+
+def test_lines_keep_their_process_lose_their_passwords_and_go_to_two_files(tmp_path):
+    files = LogFiles(tmp_path)
+    outputs = Outputs(files)
+    outputs.line("batch", "connected to redis://:hunter2@127.0.0.1:1/0")
+    outputs.line("beat", "tick")
+    files.close()
+    assert "redis://:***@" in (tmp_path / "batch.log").read_text()
+    assert "hunter2" not in (tmp_path / "all.log").read_text()
+    assert "beat: tick" in (tmp_path / "all.log").read_text()
+    again = LogFiles(tmp_path)
+    again.line("batch", "second start")
+    again.close()
+    assert "redis://" in (tmp_path / "batch.log.1").read_text()
+
+
+def test_an_order_that_cannot_be_is_refused():
+    with pytest.raises(ValueError, match="a comes after b, which is not listed before it"):
+        Supervisor([program("a", "", after=("b",)), program("b", "")], Outputs())
