@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
@@ -11,12 +14,27 @@ import pytest
 _numbers = itertools.count(1)
 
 
+@contextmanager
+def _temporary_folder() -> Iterator[Path]:
+    """Not pytest's own: each session that starts closes those of all sessions of this user to other
+    accounts, and as root Postgres runs under another account."""
+    with TemporaryDirectory(prefix="giveway-", ignore_cleanup_errors=True) as path:
+        yield Path(path).resolve()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A temporary folder that a server's data may be kept in."""
+    with _temporary_folder() as path:
+        yield path
+
+
 @pytest.fixture(scope="session")
-def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres_url() -> Iterator[str]:
     """A server for the session: postgresql://…/giveway, with pgvector."""
     from app.local.bare import embedded_postgres_at
 
-    with embedded_postgres_at(tmp_path_factory.mktemp("postgres")) as url:
+    with _temporary_folder() as path, embedded_postgres_at(path) as url:
         yield url
 
 
@@ -46,11 +64,11 @@ def database_url(postgres_url: str, template_url: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def broker_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def broker_url() -> Iterator[str]:
     """A Valkey for the session: redis://…"""
     from app.local.bare import embedded_valkey_at
 
-    with embedded_valkey_at(tmp_path_factory.mktemp("valkey")) as url:
+    with _temporary_folder() as path, embedded_valkey_at(path) as url:
         yield url
 
 

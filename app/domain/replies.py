@@ -137,7 +137,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
     return None if seconds is None else min(seconds, LONGEST_RETRY_AFTER_S)
 
 
-def _leaf(status: int, said: Complaint) -> type[errors.EndpointError]:  # noqa: PLR0911, PLR0912 - a table of cases
+def _leaf(status: int, said: Complaint) -> type[errors.EndpointError]:  # noqa: PLR0912 - a table of cases
     words = f"{said.code} {said.type} {said.message}"
     match status:
         case 401 | 403 if not _REFUSED.search(f"{said.code} {said.type}"):

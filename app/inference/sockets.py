@@ -23,7 +23,7 @@ from app.clock import monotonic_s
 from app.inference.cancel import Cancel
 
 _LOOK_S = 0.05
-"""How often a plain `threading.Event` is looked at; a `Cancel` needs no looking."""
+"""How often a plain `threading.Event` is looked at; a `Cancel` needs looking only in a connect."""
 
 
 class Call:
@@ -168,7 +168,7 @@ def _connect(sock: socket.socket, address: Any, call: Call, give_up_at: float) -
         left_s = give_up_at - monotonic_s()
         if left_s <= 0:
             raise TimeoutError("timed out")
-        if poller.poll(max(1.0, min(left_s, call.slice_s()) * 1000)):
+        if poller.poll(max(1.0, min(left_s, call.slice_s(), _LOOK_S) * 1000)):
             break
     failed = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if failed:

@@ -7,11 +7,10 @@ seam, and only there can a deadline hold over a whole call and a cancel close th
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 import threading
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -22,16 +21,13 @@ import orjson
 from app import clock, errors
 from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest
 from app.domain.replies import classified
+from app.inference.bodies import error_page, read_chat, whole
 from app.inference.gauges import Gauges, gauges
-from app.inference.replies import Streamed, embed_reply, event_data, parsed
+from app.inference.replies import Streamed, embed_reply, parsed
 from app.inference.sockets import Call, CallBackend
 
 _KEEP_S = 4.0
 """Idle connections are dropped before uvicorn's 5 s, so that none is used as it is being closed."""
-_LARGEST_REPLY = 512 * 1024 * 1024
-_ERROR_PAGE = 64 * 1024
-_DONE_S = 0.25
-"""How long the end of a stream may lag behind its [DONE]; waiting saves the connection."""
 _NEGOTIABLE: Mapping[str, str | None] = {
     "encoding_format": None,
     "stream_options": None,
@@ -88,9 +84,11 @@ class Wire:
         cancelled: threading.Event | None = None,
     ) -> EmbedReply:
         """Vectors of `request.texts`, checked, `dim` numbers each where it is given."""
+        if not request.texts:  # Servers refuse an empty list.
+            return embed_reply({"data": []}, request, dim)
         body = {"model": request.model, "input": request.texts, "encoding_format": "base64"}
         with self._call(deadline_s, cancelled) as call:
-            reply = self._posted(call, "/embeddings", body, request.texts, _whole)
+            reply = self._posted(call, "/embeddings", body, request.texts, whole)
             return embed_reply(parsed(reply), request, dim)
 
     def chat(
@@ -106,7 +104,7 @@ class Wire:
         texts = tuple(message.content for message in request.messages)
 
         def read(response: httpcore2.Response, call: Call) -> ChatReply:
-            return _read_chat(response, call, Streamed(request, on_first_token, on_text), texts)
+            return read_chat(response, call, Streamed(request, on_first_token, on_text), texts)
 
         with self._call(deadline_s, cancelled) as call:
             return self._posted(call, "/chat/completions", _chat_body(request), texts, read)
@@ -162,7 +160,7 @@ class Wire:
                     result = read(response, call)
                     self._refused.update((model, field) for field in refused)
                     return result
-                page = _error_page(response, call)
+                page = error_page(response, call)
             error = classified(
                 response.status, page, _headers(response), now=clock.now(), sent=sent
             )
@@ -174,8 +172,8 @@ class Wire:
     def _got(self, call: Call, url: str) -> bytearray:
         with self._exchange(call, "GET", url, None) as response:
             if 200 <= response.status < 300:
-                return _whole(response, call)
-            page = _error_page(response, call)
+                return whole(response, call)
+            page = error_page(response, call)
         raise classified(response.status, page, _headers(response), now=clock.now())
 
     @contextlib.contextmanager
@@ -236,71 +234,6 @@ def _without(body: Mapping[str, Any], refused: Set[str]) -> dict[str, Any]:
         if substitute is not None:
             fields[substitute] = value
     return fields
-
-
-def _read_chat(
-    response: httpcore2.Response, call: Call, streamed: Streamed, sent: Sequence[str]
-) -> ChatReply:
-    chunks = _chunks(response, call)
-    first = next((chunk for chunk in chunks if chunk.strip()), b"")
-    if first.lstrip()[:1] == b"{":  # The server ignored `stream`.
-        return streamed.whole(parsed(_gathered(itertools.chain((first,), chunks))))
-    for data in event_data(itertools.chain((first,), chunks)):
-        if data == b"[DONE]":
-            _finish(chunks, call)
-            return streamed.reply()
-        event = parsed(data)
-        if event.get("error"):
-            raise classified(_status_in(event), event, {}, now=clock.now(), sent=sent)
-        streamed.add(event)
-    if not streamed.is_finished:
-        raise errors.ConnectionFailed("the stream ended before the reply was finished")
-    return streamed.reply()
-
-
-def _finish(chunks: Iterator[bytes], call: Call) -> None:
-    """Read to the end of the body, so that the connection serves again; the reply is there."""
-    call.hurry(_DONE_S)
-    with contextlib.suppress(errors.EndpointError, httpcore2.RemoteProtocolError):
-        for _ in chunks:
-            pass
-
-
-def _status_in(event: Mapping[str, Any]) -> int:
-    """The status that an error in mid-stream would have had."""
-    error = event["error"]
-    code = error.get("code") if isinstance(error, Mapping) else None
-    return code if isinstance(code, int) and 400 <= code < 600 else 500
-
-
-def _chunks(response: httpcore2.Response, call: Call) -> Iterator[bytes]:
-    for chunk in response.iter_stream():
-        call.answered()
-        yield chunk
-
-
-def _whole(response: httpcore2.Response, call: Call) -> bytearray:
-    return _gathered(_chunks(response, call))
-
-
-def _gathered(chunks: Iterable[bytes]) -> bytearray:
-    body = bytearray()
-    for chunk in chunks:
-        body += chunk
-        if len(body) > _LARGEST_REPLY:
-            raise errors.BadReply(f"the reply is larger than {_LARGEST_REPLY} bytes")
-    return body
-
-
-def _error_page(response: httpcore2.Response, call: Call) -> bytes:
-    """The start of an error's body. Cut off or not, the status has told what matters."""
-    page = bytearray()
-    with contextlib.suppress(errors.ConnectionFailed, httpcore2.RemoteProtocolError):
-        for chunk in _chunks(response, call):
-            page += chunk
-            if len(page) > _ERROR_PAGE:
-                break
-    return bytes(page)
 
 
 def _headers(response: httpcore2.Response) -> dict[str, str]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-
-import psutil
 
 from app.clock import monotonic_s
 from app.errors import Unavailable
@@ -56,12 +55,7 @@ def stop(data: Path) -> bool:
     state = _settled_state(data)
     supervisor = leftovers.process_of(state.supervisor) if state else None
     if state is not None and supervisor is not None:
-        supervisor.terminate()
-        try:
-            supervisor.wait(_STOP_WITHIN_S)
-        except psutil.TimeoutExpired:
-            supervisor.kill()
-            supervisor.wait(10)
+        leftovers.end([supervisor], gently=((signal.SIGTERM, _STOP_WITHIN_S),))
     end_leftovers(data)
     return state is not None
 

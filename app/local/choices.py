@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,11 @@ class Choices:
     valkey: ValkeyServer | None
     flower: FlowerChoice | None
     endpoint_port: int | None
+
+    @property
+    def stack_id(self) -> str:
+        """Six digits that tell stacks apart and stay the same over restarts."""
+        return hashlib.sha256(str(self.data).encode()).hexdigest()[:6]
 
 
 def choose(settings: Settings, options: StackOptions) -> Choices:

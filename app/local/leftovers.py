@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+
+from app.clock import monotonic_s
 
 # The same process reads back a moment that differs in the last digits at most.
 _SAME_MOMENT_S = 0.05
@@ -70,10 +73,23 @@ def end(
         for process in alive:
             with contextlib.suppress(*_GONE, ProcessLookupError):
                 process.send_signal(number)
-        _, alive = psutil.wait_procs(alive, timeout=wait_s)
-        alive = [process for process in alive if not _is_zombie(process)]
+        alive = still_alive(alive, within_s=wait_s)
         if not alive:
             return
+
+
+def still_alive(processes: Iterable[psutil.Process], within_s: float) -> list[psutil.Process]:
+    """Those that have not ended within that time.
+
+    A zombie has ended: in a container whose first process collects nobody, it stays for ever.
+    """
+    until = monotonic_s() + within_s
+    alive = list(processes)
+    while alive := [process for process in alive if not _has_ended(process)]:
+        if monotonic_s() >= until:
+            break
+        time.sleep(0.02)
+    return alive
 
 
 def end_postgres(folder: Path) -> None:
@@ -81,8 +97,8 @@ def end_postgres(folder: Path) -> None:
     end(postgres_processes(folder), gently=((signal.SIGQUIT, 3.0),))
 
 
-def _is_zombie(process: psutil.Process) -> bool:
+def _has_ended(process: psutil.Process) -> bool:
     try:
-        return bool(process.status() == psutil.STATUS_ZOMBIE)
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True

@@ -95,6 +95,8 @@ class Outputs:
         self._tails: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_TAIL_LINES))
 
     def line(self, name: str, text: str) -> None:
+        if not text.strip():
+            return
         text = masked(text)
         self._tails[name].append(text)
         for output in self._outputs:

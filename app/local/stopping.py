@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 
 from app.clock import monotonic_s
-from app.local.supervised import Ended, Event, Failed, Phase, Prepared, StopAsked, Supervised
+from app.local.events import Ended, Event, Failed, Prepared, StopAsked
+from app.local.supervised import Phase, Supervised
 
 _AT_ONCE_S = 3.0
 _PREPARING_S = 60.0

@@ -17,11 +17,11 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from queue import SimpleQueue
 
 from app.clock import monotonic_s
+from app.local.events import Ended, Event, Failed, Prepared, Ready
 from app.local.leftovers import Birth, birth_of
 from app.local.output import Output
 from app.local.spec import ProcessSpec, spawn
@@ -41,47 +41,6 @@ class Phase(StrEnum):
     DONE = "done"
     STOPPING = "stopping"
     STOPPED = "stopped"
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """It may be started now."""
-
-    name: str
-    run: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """It has become ready."""
-
-    name: str
-    run: int
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Its process has ended."""
-
-    name: str
-    run: int
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """It could not be prepared, or is not ready in time."""
-
-    name: str
-    why: str
-    run: int
-
-
-@dataclass(frozen=True, slots=True)
-class StopAsked:
-    """Somebody wants the whole stack to stop."""
-
-
-Event = Prepared | Ready | Ended | Failed | StopAsked
 
 
 class Supervised:

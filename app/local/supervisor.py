@@ -16,12 +16,13 @@ from types import FrameType
 
 from app.clock import monotonic_s
 from app.errors import Unavailable
+from app.local.events import Ended, Event, Failed, Prepared, Ready, StopAsked
 from app.local.output import Outputs
 from app.local.restarts import deaths_in_row, delay_s
 from app.local.spec import ProcessSpec
 from app.local.state import ProcessState
 from app.local.stopping import stop_all
-from app.local.supervised import Ended, Event, Failed, Phase, Prepared, Ready, StopAsked, Supervised
+from app.local.supervised import Phase, Supervised
 
 NAME = "stack"
 """Under which the supervisor itself speaks."""

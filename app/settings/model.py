@@ -210,6 +210,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(
         env_prefix="GIVEWAY_",
         env_nested_delimiter="__",
+        env_ignore_empty=True,
         extra="forbid",
         frozen=True,
         nested_model_default_partial_update=True,

@@ -59,6 +59,10 @@ def fault(value: object) -> Fault:
         if name in _CHOICES and chosen not in _CHOICES[name]:
             raise errors.BadParams(f"no {name} {chosen!r}; known: {', '.join(_CHOICES[name])}")
     made = Fault(**value)
+    for name in ("probability", "remaining", "status", "delay_s", "factor"):
+        number = getattr(made, name)
+        if number is not None and not (isinstance(number, int | float) and number >= 0):
+            raise errors.BadParams(f"{name} must be a number of at least 0, not {number!r}")
     if made.kind == "reject_text" and not made.text:
         raise errors.BadParams("reject_text needs `text`")
     return made

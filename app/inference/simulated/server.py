@@ -20,74 +20,14 @@ from app.inference.simulated import answers, requests
 from app.inference.simulated.embeddings import Embedder, cut
 from app.inference.simulated.engine import Engine, Work
 from app.inference.simulated.faults import Fault, Faults, Path, fault
-from app.inference.simulated.ledger import Ledger, Timing
+from app.inference.simulated.ledger import Ledger
 from app.inference.simulated.pages import load_page
 from app.inference.simulated.requests import Refusal
 from app.inference.simulated.runner import Runner
 from app.inference.simulated.settings import SimulatedSettings
+from app.inference.simulated.visit import HungUp, Visit
 
 log = logging.getLogger(__name__)
-
-
-class HungUp(Exception):  # noqa: N818 - it is what the client did
-    """The client has closed the connection."""
-
-
-class Visit:
-    """One request from arrival to its end: whether the client is still there, what to book."""
-
-    def __init__(self, request: Request, path: Path) -> None:
-        self.path = path
-        self.news = asyncio.Event()
-        self.is_gone = False
-        self.tokens = 0
-        self._request = request
-        self._loop = asyncio.get_running_loop()
-        self._arrived = self._loop.time()
-        self._first_token_s: float | None = None
-        self._watch: asyncio.Task[None] | None = None
-
-    def watch(self) -> None:
-        """Notice from now on when the client hangs up. The body must have been read."""
-        self._watch = self._loop.create_task(self._until_gone())
-
-    def stop(self) -> None:
-        if self._watch is not None:
-            self._watch.cancel()
-
-    async def wait(self) -> None:
-        """Wait for news of the engine. Raises HungUp."""
-        await self.news.wait()
-        self.news.clear()
-        self.check()
-
-    def check(self) -> None:
-        """Raises HungUp if the client is gone."""
-        if self.is_gone:
-            raise HungUp
-
-    async def pause(self, seconds: float | None) -> None:
-        """Sleep (None: for ever), but not longer than the client waits. Raises HungUp."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.wait()
-
-    def progressed(self, made: int) -> None:
-        """`made` tokens are there."""
-        self.tokens = made
-        if made and self._first_token_s is None:
-            self._first_token_s = self._loop.time() - self._arrived
-
-    def timing(self, outcome: str) -> Timing:
-        """How it went."""
-        seconds = self._loop.time() - self._arrived
-        return Timing(self.path, outcome, self._first_token_s, seconds, self.tokens)
-
-    async def _until_gone(self) -> None:
-        while (await self._request.receive())["type"] != "http.disconnect":
-            pass
-        self.is_gone = True
-        self.news.set()
 
 
 class Endpoint:
@@ -193,20 +133,20 @@ class Endpoint:
         visit = Visit(request, path)
         self._in_flight += 1
         self.ledger.asked(self._in_flight)
+        outcome = "error"
         try:
             self._let_in(request)
             response = await answer(request, visit)
+            outcome = "in pieces" if isinstance(response, answers.Pieces) else "ok"
         except Refusal as refusal:
-            self._over(visit, str(refusal.status))
+            outcome = str(refusal.status)
             return _refused(refusal)
         except (HungUp, ClientDisconnect):
-            self._over(visit, "hung_up")
+            outcome = "hung_up"
             return Response(status_code=499)
-        except asyncio.CancelledError:
-            self._over(visit, "stopped")
-            raise
-        if not isinstance(response, answers.Pieces):
-            self._over(visit, "ok")
+        finally:
+            if outcome != "in pieces":  # Those are over when the last piece is sent.
+                self._over(visit, outcome)
         return response
 
     def _over(self, visit: Visit, outcome: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -26,32 +27,36 @@ class Served:
 
     url: str
     process: subprocess.Popen[str]
+    client: httpx2.Client
 
     @property
     def root(self) -> str:
         return self.url.removesuffix("/v1")
 
     def ledger(self) -> dict[str, Any]:
-        return httpx2.get(f"{self.root}/ledger").json()
+        return self.client.get(f"{self.root}/ledger").json()
 
     def order(self, *faults: dict[str, Any]) -> None:
-        answer = httpx2.post(f"{self.root}/faults", json=list(faults))
+        answer = self.client.post(f"{self.root}/faults", json=list(faults))
         assert answer.status_code == 200, answer.text
 
     def calm(self) -> None:
-        httpx2.delete(f"{self.root}/faults")
-        httpx2.post(f"{self.root}/ledger/reset")
+        self.client.delete(f"{self.root}/faults")
+        self.client.post(f"{self.root}/ledger/reset")
 
 
 @contextlib.contextmanager
 def serving(*flags: str) -> Iterator[Served]:
     """A simulated endpoint on a free port, ended by its pid."""
     command = [sys.executable, "-m", "app.inference.simulated", "--port", "0", *flags]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with (
+        httpx2.Client(timeout=20) as client,
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process,
+    ):
         try:
             line = process.stdout.readline()
             assert line.startswith("listening on "), line
-            yield Served(line.split()[-1], process)
+            yield Served(line.split()[-1], process, client)
         finally:
             if process.poll() is None:
                 os.kill(process.pid, signal.SIGTERM)
@@ -73,10 +78,21 @@ def server(shared_server: Served) -> Iterator[Served]:
 
 
 @pytest.fixture
-def wire(server: Served) -> Iterator[Wire]:
-    one = Wire(server.url)
-    yield one
-    one.close()
+def wire_to() -> Iterator[Callable[..., Wire]]:
+    """Makes wires that are closed after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def made(*given: Any, **more: Any) -> Wire:
+            one = Wire(*given, **more)
+            stack.callback(one.close)
+            return one
+
+        yield made
+
+
+@pytest.fixture
+def wire(server: Served, wire_to: Callable[..., Wire]) -> Wire:
+    return wire_to(server.url)
 
 
 @pytest.fixture
@@ -87,22 +103,24 @@ def start() -> Iterator[Callable[..., Served]]:
 
 
 @pytest.fixture
-def rude() -> Iterator[Callable[[Callable[[socket.socket, int], None]], str]]:
+def rude() -> Iterator[Callable[..., str]]:
     """A raw socket server: each connection, its request read, is given to a function with the
-    number of requests before it. Returns the URL."""
+    number of connections before it. Returns the URL."""
     with contextlib.ExitStack() as stack:
 
-        def made(behave: Callable[[socket.socket, int], None]) -> str:
+        def made(behave: Callable[[socket.socket, int], None], *, reads: bool = True) -> str:
             listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             stack.callback(listener.shutdown, socket.SHUT_RDWR)
-            thread = threading.Thread(target=_accept, args=(listener, behave), daemon=True)
+            thread = threading.Thread(target=_accept, args=(listener, behave, reads), daemon=True)
             thread.start()
             return f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
 
         yield made
 
 
-def _accept(listener: socket.socket, behave: Callable[[socket.socket, int], None]) -> None:
+def _accept(
+    listener: socket.socket, behave: Callable[[socket.socket, int], None], reads: bool
+) -> None:
     count = 0
     while True:
         try:
@@ -111,9 +129,22 @@ def _accept(listener: socket.socket, behave: Callable[[socket.socket, int], None
             return
         with connection, contextlib.suppress(OSError):
             connection.settimeout(5)
-            connection.recv(1_000_000)
+            if reads:
+                read_request(connection)
             behave(connection, count)
         count += 1
+
+
+def read_request(connection: socket.socket) -> None:
+    """Read a request to its end: closing with bytes unread would reset the connection."""
+    data = b""
+    while b"\r\n\r\n" not in data and (more := connection.recv(65_536)):
+        data += more
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+    left = (int(length[1]) if length else 0) - len(body)
+    while left > 0 and (more := connection.recv(65_536)):
+        left -= len(more)
 
 
 def until(true: Callable[[], bool], within_s: float = 5.0) -> float:

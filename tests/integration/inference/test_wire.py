@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import ssl
 import struct
+import subprocess
 import threading
 import time
 
-import httpx2
 import numpy as np
 import orjson
 import pytest
@@ -17,7 +19,7 @@ from app import errors
 from app.domain.inference import ChatRequest, EmbedRequest, Message
 from app.inference.cancel import Cancel
 from app.inference.wire import Wire
-from tests.integration.inference.conftest import until
+from tests.integration.inference.conftest import read_request, until
 
 TEXTS = EmbedRequest("fake-embed", ("cats and dogs", "a red car", "the sea at night"))
 
@@ -54,7 +56,7 @@ def test_vectors_are_unit_length_and_the_usage_is_the_servers(wire):
 
 
 def test_base64_and_float_lists_agree(wire, server):
-    listed = httpx2.post(
+    listed = server.client.post(
         f"{server.url}/embeddings", json={"model": TEXTS.model, "input": list(TEXTS.texts)}
     ).json()
     encoded = wire.embed(TEXTS, deadline_s=10).vectors
@@ -101,18 +103,27 @@ def test_sixteen_threads_share_a_wire(wire):
     assert all(np.array_equal(one.vectors, replies[0].vectors) for one in replies)
 
 
-def test_models_and_gauges_are_read(wire, start, rude):
+def test_models_and_gauges_are_read(wire, start, rude, wire_to):
     assert wire.models() == ("fake-chat", "fake-embed")
     assert wire.metrics().running == 0
     assert wire.metrics().kv_cache_use == 0
 
     llama = rude(lambda c, _: c.sendall(http(b"llamacpp:requests_processing 3\n")))
-    gauges = Wire(llama).metrics()
+    gauges = wire_to(llama).metrics()
     assert (gauges.running, gauges.waiting) == (3, None)
     none = rude(lambda c, _: c.sendall(http(b"{}", "404 Not Found")))
-    assert Wire(none).metrics().running is None
+    assert wire_to(none).metrics().running is None
 
 
+def test_no_texts_give_no_vectors_and_no_call(wire, server):
+    assert wire.embed(EmbedRequest("fake-embed", ()), deadline_s=5, dim=256).vectors.shape == (
+        0,
+        256,
+    )
+    assert server.ledger()["requests"] == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_opens_connections_of_its_own(wire):
     wire.embed(TEXTS, deadline_s=10)
     pool = wire._pool()
@@ -132,20 +143,19 @@ def test_a_forked_child_opens_connections_of_its_own(wire):
     wire.embed(TEXTS, deadline_s=10)
 
 
-def test_a_server_that_ignores_streaming_is_understood(rude):
+def test_a_server_that_ignores_streaming_is_understood(rude, wire_to):
     body = orjson.dumps(
         {"choices": [{"message": {"content": "Ada."}, "finish_reason": "stop"}], "model": "m"}
     )
     seen = []
-    one = Wire(rude(lambda c, _: c.sendall(http(body))))
+    one = wire_to(rude(lambda c, _: c.sendall(http(body))))
     reply = one.chat(a_chat(), deadline_s=5, on_text=seen.append)
 
     assert (reply.text, reply.finish_reason, seen) == ("Ada.", "stop", ["Ada."])
     assert reply.usage.rough
-    one.close()
 
 
-def test_a_refused_field_is_left_out_once_and_for_all(rude):
+def test_a_refused_field_is_left_out_once_and_for_all(rude, wire_to):
     asked = []
 
     def behave(connection, count):
@@ -157,7 +167,7 @@ def test_a_refused_field_is_left_out_once_and_for_all(rude):
             data = orjson.dumps({"data": [{"index": 0, "embedding": [1.0, 2.0]}]})
             connection.sendall(http(data, more="connection: close\r\n"))
 
-    one = Wire(rude(behave))
+    one = wire_to(rude(behave))
     request = EmbedRequest("m", ("x",))
     first = one.embed(request, deadline_s=5)
     second = one.embed(request, deadline_s=5)
@@ -171,7 +181,7 @@ def test_a_priority_is_dropped_where_the_server_does_not_schedule_by_it(wire):
     assert wire.chat(a_chat(priority=5), deadline_s=10).usage.completion_tokens == 16
 
 
-def test_events_cut_anywhere_are_put_together(rude):
+def test_events_cut_anywhere_are_put_together(rude, wire_to):
     event = orjson.dumps({"choices": [{"delta": {"content": "grüße "}}]})
     last = orjson.dumps({"choices": [{"delta": {}, "finish_reason": "stop"}]})
     stream = b": ping\r\n\r\ndata: " + event + b"\r\n\r\ndata:" + last + b"\n\ndata: [DONE]\n\n"
@@ -183,7 +193,7 @@ def test_events_cut_anywhere_are_put_together(rude):
             connection.sendall(stream[at : at + 3])
             time.sleep(0.001)
 
-    with_pieces = Wire(rude(behave)).chat(a_chat(), deadline_s=5)
+    with_pieces = wire_to(rude(behave)).chat(a_chat(), deadline_s=5)
 
     assert (with_pieces.text, with_pieces.finish_reason) == ("grüße ", "stop")
 
@@ -260,13 +270,13 @@ def test_blank_text_too_long_text_and_a_wrong_model_are_told_apart(wire):
     took(lambda: wire.chat(a_chat(1_000_000), deadline_s=5), errors.TooLong)
 
 
-def test_a_key_is_asked_for_and_never_told(start):
+def test_a_key_is_asked_for_and_never_told(start, wire_to):
     guarded = start("--api-key", "sk-very-secret-key", "--speed", "50")
     _, error = took(
-        lambda: Wire(guarded.url, "sk-wrong-secret-key").embed(TEXTS, deadline_s=5),
+        lambda: wire_to(guarded.url, "sk-wrong-secret-key").embed(TEXTS, deadline_s=5),
         errors.AuthFailed,
     )
-    right = Wire(guarded.url, "sk-very-secret-key")
+    right = wire_to(guarded.url, "sk-very-secret-key")
 
     assert "secret" not in str(error)
     assert right.embed(TEXTS, deadline_s=5).vectors.shape == (3, 256)
@@ -276,11 +286,11 @@ def test_a_key_is_asked_for_and_never_told(start):
 # Connections that break
 
 
-def test_nobody_listening_is_a_failed_connection():
+def test_nobody_listening_is_a_failed_connection(wire_to):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     seconds, _ = took(
-        lambda: Wire(f"http://127.0.0.1:{port}/v1").embed(TEXTS, deadline_s=5),
+        lambda: wire_to(f"http://127.0.0.1:{port}/v1").embed(TEXTS, deadline_s=5),
         errors.ConnectionFailed,
     )
 
@@ -292,7 +302,7 @@ def test_an_address_that_is_none_is_a_config_error():
         Wire("localhost:8000/v1")
 
 
-def test_a_host_that_swallows_packets_costs_the_connect_timeout_and_no_more():
+def test_a_host_that_swallows_packets_costs_the_connect_timeout_and_no_more(wire_to):
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
         full.listen(0)  # Two connections fill its backlog; the next one is never answered.
@@ -302,7 +312,7 @@ def test_a_host_that_swallows_packets_costs_the_connect_timeout_and_no_more():
             filler.setblocking(False)
             filler.connect_ex(address)
         time.sleep(0.05)
-        one = Wire(f"http://127.0.0.1:{address[1]}/v1", connect_timeout_s=0.3)
+        one = wire_to(f"http://127.0.0.1:{address[1]}/v1", connect_timeout_s=0.3)
         seconds, _ = took(lambda: one.embed(TEXTS, deadline_s=5), errors.EndpointTimeout)
         for filler in fillers:
             filler.close()
@@ -331,10 +341,9 @@ def reset(connection, _count):
         (lambda c, _: c.sendall(http(b"oops", "503 No")[:-2]), errors.Overloaded),
     ],
 )
-def test_broken_servers_are_told_apart(rude, behave, leaf):
-    one = Wire(rude(behave))
+def test_broken_servers_are_told_apart(rude, behave, leaf, wire_to):
+    one = wire_to(rude(behave))
     took(lambda: one.embed(EmbedRequest("m", ("x",)), deadline_s=5), leaf)
-    one.close()
 
 
 @pytest.mark.parametrize(
@@ -349,10 +358,73 @@ def test_broken_servers_are_told_apart(rude, behave, leaf):
         (b"", errors.ConnectionFailed),
     ],
 )
-def test_broken_streams_are_told_apart(rude, stream, leaf):
-    one = Wire(rude(lambda c, _: c.sendall(http(stream, kind="text/event-stream"))))
+def test_broken_streams_are_told_apart(rude, stream, leaf, wire_to):
+    one = wire_to(rude(lambda c, _: c.sendall(http(stream, kind="text/event-stream"))))
     took(lambda: one.chat(a_chat(), deadline_s=5), leaf)
-    one.close()
+
+
+# TLS
+
+
+@pytest.fixture
+def certificate(tmp_path, monkeypatch):
+    """A certificate for 127.0.0.1 that this process trusts; its file holds the key too."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    path = tmp_path / "both.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=127.0.0.1"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "cert")]
+    subprocess.run([*command.split(), *names, *files], check=True, capture_output=True)
+    path.write_bytes((tmp_path / "key").read_bytes() + (tmp_path / "cert").read_bytes())
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "cert"))
+    return path
+
+
+@pytest.mark.parametrize("flag", [Cancel, threading.Event])
+def test_over_tls_calls_work_and_keep_deadlines_and_cancels(certificate, rude, wire_to, flag):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    vector = orjson.dumps({"data": [{"index": 0, "embedding": [1.0, 2.0]}]})
+
+    def behave(connection, count):
+        with context.wrap_socket(connection, server_side=True) as secure:
+            read_request(secure)
+            if count == 0:
+                secure.sendall(http(vector, more="connection: close\r\n"))
+            else:
+                for byte in http(vector * 9):
+                    secure.sendall(bytes([byte]))
+                    time.sleep(0.02)
+
+    one = wire_to(rude(behave, reads=False).replace("http:", "https:"))
+    request = EmbedRequest("m", ("x",))
+    assert one.embed(request, deadline_s=5).vectors.tolist() == [[1.0, 2.0]]
+
+    seconds, _ = took(lambda: one.embed(request, deadline_s=0.4), errors.EndpointTimeout)
+    assert 0.35 < seconds < 0.8
+
+    cancelled = flag()
+    threading.Timer(0.3, cancelled.set).start()
+    seconds, _ = took(
+        lambda: one.embed(request, deadline_s=20, cancelled=cancelled), errors.Abandoned
+    )
+    assert seconds < 0.6
+
+
+def test_a_certificate_that_nobody_vouches_for_is_a_failed_connection(
+    certificate, rude, wire_to, monkeypatch
+):
+    monkeypatch.delenv("SSL_CERT_FILE")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    url = rude(lambda c, _: context.wrap_socket(c, server_side=True).close(), reads=False)
+    one = wire_to(url.replace("http:", "https:"))
+    _, error = took(
+        lambda: one.embed(EmbedRequest("m", ("x",)), deadline_s=5), errors.ConnectionFailed
+    )
+
+    assert "TLS" in str(error)
 
 
 # Deadlines and cancelling
@@ -372,35 +444,34 @@ def test_the_deadline_of_the_whole_call_holds(wire, server, kind):
     until(lambda: wire.metrics().running == 0)
 
 
-def test_the_first_byte_has_a_deadline_of_its_own(server):
+def test_the_first_byte_has_a_deadline_of_its_own(server, wire_to):
     server.order({"kind": "hang"})
-    one = Wire(server.url, first_byte_timeout_s=0.3)
+    one = wire_to(server.url, first_byte_timeout_s=0.3)
     seconds, error = took(lambda: one.embed(TEXTS, deadline_s=10), errors.EndpointTimeout)
 
     assert seconds < 0.7
     assert "began" in str(error)
 
 
-def test_a_stream_that_never_ends_after_done_is_not_waited_for(rude):
+def test_a_stream_that_never_ends_after_done_is_not_waited_for(rude, wire_to):
     done = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
 
     def behave(connection, _count):
         connection.sendall(http(done + b"data: [DONE]\n\n" + b" " * 99)[:-99])
         time.sleep(2)
 
-    one = Wire(rude(behave))
+    one = wire_to(rude(behave))
     started = time.monotonic()
 
     assert one.chat(a_chat(), deadline_s=10).text == "a"
     assert time.monotonic() - started < 1
-    one.close()
 
 
 @pytest.mark.parametrize(("flag", "within_s"), [(Cancel, 0.05), (threading.Event, 0.15)])
 @pytest.mark.parametrize("waits_for", ["first byte", "more text", "vectors"])
-def test_a_cancel_closes_at_once_and_frees_the_place(start, flag, within_s, waits_for):
+def test_a_cancel_closes_at_once_and_frees_the_place(start, flag, within_s, waits_for, wire_to):
     slow = start("--places", "1", "--fault", '{"kind": "slow", "factor": 30}')
-    one = Wire(slow.url)
+    one = wire_to(slow.url)
     cancelled, ended, seen = flag(), [], threading.Event()
 
     def act():
@@ -424,7 +495,6 @@ def test_a_cancel_closes_at_once_and_frees_the_place(start, flag, within_s, wait
 
     assert ended[0] - set_at < within_s + 0.1  # the machine is shared
     until(lambda: one.metrics().running == 0, within_s=1)
-    one.close()
 
 
 def test_a_call_cancelled_before_it_begins_sends_nothing(wire, server):

@@ -30,16 +30,16 @@ def test_the_broker_is_empty_and_asks_for_a_password(fresh_broker_url):
         stranger.ping()
 
 
-def test_what_was_written_is_there_at_the_next_start_and_nothing_stays_behind(tmp_path):
-    with embedded_postgres_at(tmp_path) as url, psycopg.connect(url) as connection:
+def test_what_was_written_is_there_at_the_next_start_and_nothing_stays_behind(folder):
+    with embedded_postgres_at(folder) as url, psycopg.connect(url) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 42 AS n")
-    assert postgres_processes(tmp_path / "postgres") == []
-    with embedded_postgres_at(tmp_path) as again, psycopg.connect(again) as connection:
+    assert postgres_processes(folder / "postgres") == []
+    with embedded_postgres_at(folder) as again, psycopg.connect(again) as connection:
         assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
 
 
-def test_messages_survive_the_restart_of_valkey(tmp_path):
-    with embedded_valkey_at(tmp_path) as url, redis.Redis.from_url(url) as client:
+def test_messages_survive_the_restart_of_valkey(folder):
+    with embedded_valkey_at(folder) as url, redis.Redis.from_url(url) as client:
         client.lpush("interactive", "hello")
-    with embedded_valkey_at(tmp_path) as again, redis.Redis.from_url(again) as client:
+    with embedded_valkey_at(folder) as again, redis.Redis.from_url(again) as client:
         assert client.rpop("interactive") == b"hello"

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import psutil
 import psycopg
@@ -23,10 +23,10 @@ SERVERS = ("postgres", "valkey")
 
 
 @pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch, tmp_path):
+def _no_settings_from_outside(monkeypatch, folder):
     for name in [name for name in os.environ if name.startswith("GIVEWAY_")]:
         monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
 
 
 @contextmanager
@@ -64,9 +64,9 @@ def running_again(data, name, killed):
     return until(found)
 
 
-def test_a_stack_is_reached_by_what_it_says_and_leaves_nothing(tmp_path):
-    with a_stack(tmp_path / "data") as state:
-        told = environment_of(tmp_path / "data")
+def test_a_stack_is_reached_by_what_it_says_and_leaves_nothing(folder):
+    with a_stack(folder / "data") as state:
+        told = environment_of(folder / "data")
         with psycopg.connect(told["GIVEWAY_DATABASE__URL"]) as connection:
             assert connection.execute("SHOW fsync").fetchone() == ("on",)
         with redis.Redis.from_url(told["GIVEWAY_BROKER__URL"]) as client:
@@ -74,12 +74,12 @@ def test_a_stack_is_reached_by_what_it_says_and_leaves_nothing(tmp_path):
         births = [state.supervisor, *(one.birth for one in state.processes)]
         assert len(alive(births)) == 3
     assert alive(births) == []
-    assert postgres_processes(tmp_path / "data" / "postgres") == []
-    assert environment_of(tmp_path / "data") is None
+    assert postgres_processes(folder / "data" / "postgres") == []
+    assert environment_of(folder / "data") is None
 
 
-def test_a_killed_postgres_is_back_with_its_data_though_a_backend_was_busy(tmp_path):
-    data = tmp_path / "data"
+def test_a_killed_postgres_is_back_with_its_data_though_a_backend_was_busy(folder):
+    data = folder / "data"
     with a_stack(data) as state:
         url = state.addresses.database_url
         with psycopg.connect(url) as connection:
@@ -110,8 +110,8 @@ def _busy_backends(url):
         ).fetchall()
 
 
-def test_a_killed_valkey_is_back_with_its_messages(tmp_path):
-    data = tmp_path / "data"
+def test_a_killed_valkey_is_back_with_its_messages(folder):
+    data = folder / "data"
     with a_stack(data) as state, redis.Redis.from_url(state.addresses.broker_url) as client:
         client.lpush("interactive", "hello")
         time.sleep(1.2)  # appended once a second
@@ -121,8 +121,8 @@ def test_a_killed_valkey_is_back_with_its_messages(tmp_path):
         assert client.rpop("interactive") == b"hello"
 
 
-def test_no_orphan_survives_a_killed_supervisor_and_the_data_is_there_again(tmp_path):
-    data = tmp_path / "data"
+def test_no_orphan_survives_a_killed_supervisor_and_the_data_is_there_again(folder):
+    data = folder / "data"
     with a_stack(data) as state:
         url = state.addresses.database_url
         with psycopg.connect(url) as connection:
@@ -138,19 +138,20 @@ def test_no_orphan_survives_a_killed_supervisor_and_the_data_is_there_again(tmp_
                 assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
 
 
-def test_everything_killed_at_once_comes_up_again(tmp_path):
-    data = tmp_path / "data"
+def test_everything_killed_at_once_comes_up_again(folder):
+    data = folder / "data"
     with a_stack(data) as state:
         pids = [state.supervisor.pid, *(one.birth.pid for one in state.processes)]
         pids += [process.pid for process in postgres_processes(data / "postgres")]
         for pid in set(pids):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         with a_stack(data) as again, psycopg.connect(again.addresses.database_url) as connection:
             assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-def test_a_leftover_that_the_kernel_did_not_end_is_ended_at_the_next_start(tmp_path):
-    data = tmp_path / "data"
+def test_a_leftover_that_the_kernel_did_not_end_is_ended_at_the_next_start(folder):
+    data = folder / "data"
     with a_stack(data) as state:
         path = data / "stack.json"
         raw = json.loads(path.read_text())
@@ -176,15 +177,15 @@ def test_a_leftover_that_the_kernel_did_not_end_is_ended_at_the_next_start(tmp_p
         assert stray.wait(5) == -signal.SIGTERM
 
 
-def test_a_second_up_refuses_and_the_first_goes_on(tmp_path):
-    with a_stack(tmp_path / "data") as state:
+def test_a_second_up_refuses_and_the_first_goes_on(folder):
+    with a_stack(folder / "data") as state:
         with pytest.raises(StackRunning, match=f"pid {state.supervisor.pid}"):
-            background.start(StackOptions(tmp_path / "data", only=SERVERS))
-        assert running_state(tmp_path / "data") == state
+            background.start(StackOptions(folder / "data", only=SERVERS))
+        assert running_state(folder / "data") == state
 
 
-def test_two_stacks_side_by_side_do_not_meet(tmp_path):
-    with a_stack(tmp_path / "a") as a, a_stack(tmp_path / "b") as b:
+def test_two_stacks_side_by_side_do_not_meet(folder):
+    with a_stack(folder / "a") as a, a_stack(folder / "b") as b:
         assert a.addresses.database_url != b.addresses.database_url
         with psycopg.connect(a.addresses.database_url) as connection:
             connection.execute("CREATE TABLE only_in_a (n int)")
@@ -193,8 +194,8 @@ def test_two_stacks_side_by_side_do_not_meet(tmp_path):
         assert found == (None,)
 
 
-def test_a_start_that_fails_says_why_and_leaves_nothing(tmp_path):
-    data = tmp_path / "data"
+def test_a_start_that_fails_says_why_and_leaves_nothing(folder):
+    data = folder / "data"
     with a_stack(data):
         pass
     (data / "postgres" / "global" / "pg_control").write_bytes(b"")

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -6,7 +7,7 @@ import pytest
 from app.errors import ConfigError
 from app.local.choices import Choices, FlowerChoice, choose
 from app.local.options import StackOptions
-from app.local.plan import plan, stack_id
+from app.local.plan import plan
 from app.local.postgres import PostgresServer
 from app.local.valkey import ValkeyServer
 from app.settings import EndpointSettings, PoolSettings, Settings
@@ -24,9 +25,7 @@ OPTIONS = StackOptions(DATA)
 
 
 def _planned(settings=None, options=OPTIONS, **changes):
-    import dataclasses
-
-    return plan(settings or Settings(), options, dataclasses.replace(EMBEDDED, **changes))
+    return plan(settings or Settings(), options, replace(EMBEDDED, **changes))
 
 
 def _spec(stack, name):
@@ -48,7 +47,7 @@ def test_each_worker_has_one_queue_a_stable_name_and_its_threads():
     stack = _planned(Settings(pools=(PoolSettings(name="main", total=8),)))
     batch = _spec(stack, "batch").argv
     assert batch[batch.index("-Q") + 1] == "batch"
-    assert batch[batch.index("-n") + 1] == f"batch@giveway-{stack_id(DATA)}"
+    assert batch[batch.index("-n") + 1] == f"batch@giveway-{EMBEDDED.stack_id}"
     threads = {n: _spec(stack, n).argv for n in ("interactive", "batch", "control")}
     assert {n: argv[argv.index("-c") + 1] for n, argv in threads.items()} == {
         "interactive": "32",
@@ -58,7 +57,8 @@ def test_each_worker_has_one_queue_a_stable_name_and_its_threads():
 
 
 def test_two_folders_never_share_a_worker_name():
-    assert stack_id(DATA) != stack_id(DATA / "other")
+    other = replace(EMBEDDED, data=DATA / "other")
+    assert EMBEDDED.stack_id != other.stack_id
 
 
 def test_only_what_is_missing_is_started():

@@ -1,0 +1,95 @@
+"""What every command shares: its options, and the wiring of the stack that it talks to."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.settings import Settings
+    from app.wiring import Wiring
+
+_WHERE = "Where"
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        envvar="GIVEWAY_CONFIG",
+        help="Settings file; else that of the running stack, else ./giveway.toml.",
+        rich_help_panel=_WHERE,
+        show_default=False,
+    ),
+]
+Data = Annotated[
+    Path,
+    typer.Option(
+        envvar="GIVEWAY_DATA",
+        help="Folder that holds everything the stack keeps.",
+        rich_help_panel=_WHERE,
+    ),
+]
+JsonFlag = Annotated[
+    bool, typer.Option("--json", help="One JSON document on standard output.", show_default=False)
+]
+DEFAULT_DATA = Path(".giveway")
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)?")
+_UNITS_S = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def settings_for(config: Path | None, data: Path) -> Settings:
+    """The settings of the stack that runs on `data`, or those of this process alone.
+
+    A config that is named (by flag or environment) wins over the running stack's own.
+    """
+    from app.local.state import environment_of
+    from app.settings import load
+
+    beneath = environment_of(data) or {}
+    named = config or _path(os.environ.get("GIVEWAY_CONFIG") or beneath.get("GIVEWAY_CONFIG"))
+    return load(named, beneath=beneath)
+
+
+@contextmanager
+def wiring_for(config: Path | None, data: Path) -> Iterator[Wiring]:
+    """Everything a command needs; what it opened is closed at the end."""
+    from app.wiring import Wiring
+
+    settings = settings_for(config, data)
+    wiring = Wiring(settings)
+    try:
+        yield wiring
+    finally:
+        wiring.wires.close()
+        if settings.database.url is not None:
+            wiring.database.close()
+
+
+def seconds(text: str) -> float:
+    """`90`, `90s`, `15m`, `1h`, `2d` in seconds. UsageError: something else."""
+    match = _DURATION.fullmatch(text.strip().lower())
+    if match is None:
+        raise UsageError(f"no duration {text!r}; write it like 30s, 15m, 1h or 2d")
+    return float(match[1]) * _UNITS_S[match[2]]
+
+
+def one_pool(wiring: Wiring, name: str | None) -> str:
+    """The pool called `name`; None: the only one there is. UsageError: there are several."""
+    if name is not None:
+        return wiring.pools.named(name).name
+    names = sorted(wiring.pools.by_name)
+    if len(names) > 1:
+        raise UsageError(f"name a pool with --pool: {', '.join(names)}")
+    return names[0]
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None

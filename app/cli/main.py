@@ -1,0 +1,129 @@
+"""`giveway`: every verb a person types. A module in this folder with `register(app)` is a command.
+
+Such a module may say in `PANEL` under which heading `giveway --help` shows what it adds.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+import app.cli
+from app.cli import render
+
+PANELS = ("The stack", "Jobs", "Collections", "People", "The throttle", "Operations")
+"""The headings, in their order; what names none stands under the last."""
+
+_CLICK_ERROR: type[Any] = next(
+    cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException"
+)
+
+
+class Giveway(TyperGroup):
+    """The root: the one place where an error becomes a line and an exit code."""
+
+    def main(self, *given: Any, standalone_mode: bool = True, **more: Any) -> Any:
+        """Run, and leave with 0 done, 1 failed, 2 wrong use, 130 interrupted."""
+        arguments = given[0] if given else more.get("args")
+        arguments = sys.argv[1:] if arguments is None else arguments
+        with_traceback = "--traceback" in arguments
+        try:
+            code = super().main(*given, standalone_mode=False, **more)
+        except _CLICK_ERROR as error:
+            code = _tell_wrong_use(error)
+        except typer.Abort:
+            code = render.tell(KeyboardInterrupt())
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place there is
+            code = render.tell(error, with_traceback=with_traceback)
+        if not standalone_mode:
+            return code
+        return sys.exit(code if isinstance(code, int) else 0)
+
+
+def _tell_wrong_use(error: Any) -> int:
+    if not error.message or type(error).__name__ == "NoArgsIsHelpError":
+        error.show()  # The help of a group that was given no command.
+        return render.WRONG_USE
+    typer.echo(f"giveway: {error.format_message()}", err=True)
+    if getattr(error, "ctx", None) is not None:
+        typer.echo(f"  see: {error.ctx.command_path} --help", err=True)
+    return int(error.exit_code)
+
+
+def _show_version(*, wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"giveway {version('giveway')}")
+        raise typer.Exit
+
+
+def root(
+    version: Annotated[  # noqa: ARG001 - its callback acts
+        bool,
+        typer.Option(
+            "--version",
+            help="Say which version this is.",
+            is_eager=True,
+            callback=lambda wanted: _show_version(wanted=wanted),
+        ),
+    ] = False,
+    traceback: Annotated[  # noqa: ARG001 - `Giveway.main` looks for it
+        bool, typer.Option("--traceback", help="Show where an error came from.")
+    ] = False,
+) -> None:
+    """Batch LLM work that gives way to people who are waiting.
+
+    Begin with `giveway up`, then `giveway submit embed FILE`. Exit status: 0 done, 1 failed,
+    2 wrong use.
+    """
+
+
+def build() -> typer.Typer:
+    """The application with every command that this folder holds."""
+    made = typer.Typer(
+        cls=Giveway,
+        name="giveway",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="markdown",
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    made.callback()(root)
+    modules = [m for m in _modules() if hasattr(m, "register")]
+    for module in sorted(modules, key=lambda m: (PANELS.index(_panel(m)), m.__name__)):
+        commands, groups = len(made.registered_commands), len(made.registered_groups)
+        module.register(made)
+        added = [*made.registered_commands[commands:], *made.registered_groups[groups:]]
+        for one in added:
+            if not isinstance(one.rich_help_panel, str):
+                one.rich_help_panel = _panel(module)
+    return made
+
+
+def main() -> None:
+    """The command `giveway`."""
+    from app import logs
+
+    logs.configure("WARNING")
+    build()(prog_name="giveway")
+
+
+def _modules() -> list[ModuleType]:
+    names = (module.name for module in pkgutil.iter_modules(app.cli.__path__))
+    return [import_module(f"app.cli.{name}") for name in names if name != "main"]
+
+
+def _panel(module: ModuleType) -> str:
+    panel = getattr(module, "PANEL", PANELS[-1])
+    return panel if panel in PANELS else PANELS[-1]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""The processes of ours that a stack has: their commands, and when each counts as ready."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+
+from app.local import tidying
+from app.local.choices import Choices, FlowerChoice
+from app.local.options import BEAT, FLOWER, MIGRATIONS, SIMULATED
+from app.local.ports import HOST, answers
+from app.local.spec import ProcessSpec
+from app.local.told import reachable
+
+# Celery warns of root since it once took pickles; this one takes JSON only.
+_AS_ROOT = "ignore:You're running the worker with superuser privileges"
+
+Environment = Mapping[str, str]
+
+
+def migrations(choices: Choices, told: Environment, after: tuple[str, ...]) -> ProcessSpec:
+    """One step: the tables as this version knows them."""
+    return ProcessSpec(
+        name=MIGRATIONS,
+        argv=_python("app.cli.main", "db", "upgrade"),
+        env=told,
+        cwd=choices.cwd,
+        after=after,
+        once=True,
+    )
+
+
+def simulated(choices: Choices, told: Environment, port: int, places: int) -> ProcessSpec:
+    """The simulated endpoint, as many places as its pool."""
+    where = ("--host", HOST, "--port", str(port))
+    return ProcessSpec(
+        name=SIMULATED,
+        argv=_python("app.inference.simulated", *where, "--places", str(places)),
+        env=told,
+        cwd=choices.cwd,
+        ready=partial(answers, port),
+        ready_timeout_s=60.0,
+        stop_stage=1,
+        stop_timeout_s=5.0,
+    )
+
+
+def worker(
+    choices: Choices, told: Environment, after: tuple[str, ...], *, queue: str, threads: int
+) -> ProcessSpec:
+    """A Celery worker for one queue, of the same name at each start.
+
+    Heartbeats stay on, since Flower needs them; mingling and gossip only cost a start.
+    """
+    who = ("-Q", queue, "-n", f"{queue}@giveway-{choices.stack_id}")
+    how = ("-P", "threads", "-c", str(threads), "-E", "--without-mingle", "--without-gossip")
+    return ProcessSpec(
+        name=queue,
+        argv=_celery("worker", *who, *how, "--loglevel", "INFO"),
+        env={**told, "PYTHONWARNINGS": _AS_ROOT},
+        cwd=choices.cwd,
+        after=after,
+        ready_line=r"@\S+ ready\.",
+        ready_timeout_s=60.0,
+    )
+
+
+def beat(choices: Choices, told: Environment, after: tuple[str, ...]) -> ProcessSpec:
+    """Celery's clock. It only ticks, so it begins anew at each start."""
+    schedule = choices.data / BEAT / "schedule"
+    flags = ("--schedule", str(schedule), "--pidfile", "", "--loglevel", "WARNING")
+    return ProcessSpec(
+        name=BEAT,
+        argv=_celery("beat", *flags),
+        env=told,
+        cwd=choices.cwd,
+        after=after,
+        prepare=partial(tidying.without_schedule, schedule),
+        stop_stage=1,
+        stop_timeout_s=5.0,
+    )
+
+
+def flower(
+    choices: Choices, choice: FlowerChoice, told: Environment, after: tuple[str, ...]
+) -> ProcessSpec:
+    """The window on the workers; its history is saved every five seconds."""
+    history = choices.data / FLOWER / "flower.db"
+    listening = (f"--address={choice.host}", f"--port={choice.port}")
+    keeping = ("--persistent=True", f"--db={history}", "--state-save-interval=5000")
+    return ProcessSpec(
+        name=FLOWER,
+        argv=_celery("flower", *listening, *keeping, "--max-tasks=10000"),
+        # Not on the command line, which everybody on the machine can read.
+        env={**told, "FLOWER_BASIC_AUTH": f"{choice.user}:{choice.password}"},
+        cwd=choices.cwd,
+        after=after,
+        prepare=partial(tidying.readable_history, history),
+        ready=partial(answers, choice.port, reachable(choice.host)),
+        ready_timeout_s=60.0,
+        stop_stage=1,
+        stop_timeout_s=5.0,
+    )
+
+
+def _python(module: str, *arguments: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", module, *arguments)
+
+
+def _celery(command: str, *arguments: str) -> tuple[str, ...]:
+    """Quiet: without the banner, which is thirty lines for each process."""
+    return _python("celery", "--quiet", "-A", "app", command, *arguments)

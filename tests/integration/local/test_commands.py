@@ -1,0 +1,128 @@
+"""`up`, `down` and `status` as a person types them, over stacks of servers only."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import psycopg
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from app.cli import stack
+from app.errors import DatabaseUnavailable, StackRunning, UsageError
+
+SERVERS = ("--only", "postgres", "--only", "valkey")
+
+
+@pytest.fixture
+def giveway(folder, monkeypatch):
+    """Runs a command on a data folder of its own; it is stopped at the end."""
+    monkeypatch.chdir(folder)
+    for name in [name for name in os.environ if name.startswith("GIVEWAY_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(stack, "_pools", lambda _settings: [{"name": "main", "limit": 3}])
+    app = typer.Typer()
+    stack.register(app)
+
+    def run(*words):
+        result = CliRunner().invoke(app, [*words, "--data", "data"])
+        if result.exception and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    yield run
+    run("down")
+
+
+def test_up_tells_how_to_reach_it_and_hides_the_passwords(giveway, folder):
+    said = giveway("up", "--detach", *SERVERS).stdout
+    status = json.loads(giveway("status", "--json").stdout)
+    assert f"the stack on {folder}/data is ready (pid {status['supervisor']['pid']})" in said
+    assert "postgresql://giveway:***@127.0.0.1" in said
+    with psycopg.connect(status["database_url"]) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_status_is_one_document_with_every_process(giveway):
+    giveway("up", "--detach", *SERVERS)
+    found = json.loads(giveway("status", "--json").stdout)
+    assert found["running"] is True
+    assert [one["name"] for one in found["processes"]] == ["postgres", "valkey"]
+    assert {one["state"] for one in found["processes"]} == {"running"}
+    assert found["pools"] == [{"name": "main", "limit": 3}]
+    assert "postgres" in giveway("status").stdout
+
+
+def test_status_goes_on_when_the_database_does_not_answer(giveway, monkeypatch):
+    def fails(_settings):
+        raise DatabaseUnavailable("Postgres does not answer")
+
+    giveway("up", "--detach", *SERVERS)
+    monkeypatch.setattr(stack, "_pools", fails)
+    found = json.loads(giveway("status", "--json").stdout)
+    assert (found["pools"], found["error"]) == (None, "Postgres does not answer")
+
+
+def test_where_nothing_runs_status_says_so_with_1_and_down_with_0(giveway):
+    result = giveway("status", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["running"]) == (1, False)
+    assert "no stack runs" in giveway("status").stdout
+    result = giveway("down")
+    assert (result.exit_code, result.stdout) == (0, "no stack runs on data\n")
+
+
+def test_a_second_up_is_refused_in_either_way(giveway):
+    giveway("up", "--detach", *SERVERS)
+    for words in (("up", *SERVERS), ("up", "--detach", *SERVERS)):
+        with pytest.raises(StackRunning, match="giveway down --data"):
+            giveway(*words)
+
+
+def test_ports_can_be_given_and_a_taken_one_is_named(giveway):
+    giveway("up", "--detach", "--valkey-port", "19379", *SERVERS)
+    assert ":19379/0" in json.loads(giveway("status", "--json").stdout)["broker_url"]
+    giveway("down")
+    with pytest.raises(UsageError, match="port 19379 for valkey is taken"):
+        import socket
+
+        with socket.create_server(("127.0.0.1", 19379)):
+            giveway("up", "--valkey-port", "19379", *SERVERS)
+
+
+def test_passwords_and_addresses_can_only_be_read_by_their_owner(giveway, folder):
+    giveway("up", "--detach", *SERVERS)
+    private = ["stack.json", "secrets/postgres", "secrets/valkey", "valkey/valkey.conf"]
+    modes = {name: stat.S_IMODE((folder / "data" / name).stat().st_mode) for name in private}
+    assert set(modes.values()) == {0o600}, modes
+
+
+def test_ctrl_c_ends_a_stack_in_the_foreground_in_order(folder):
+    code = (
+        "import typer\nfrom app.cli.stack import register\n"
+        "app = typer.Typer()\nregister(app)\napp()"
+    )
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIVEWAY_")}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "up", "--data", "data", *SERVERS],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+    lines = []
+    with process, process.stdout as stream:
+        for line in stream:
+            lines.append(line)
+            if "ready; Ctrl-C stops everything" in line:
+                time.sleep(0.2)
+                os.killpg(process.pid, signal.SIGINT)  # as the terminal does
+    said = "".join(lines)
+    assert process.returncode == 0
+    assert "\x1b[" not in said
+    assert said.index("Valkey is now ready to exit") < said.index("database system is shut down")

@@ -1,0 +1,167 @@
+"""A wired-up Giveway on a fresh database and a simulated endpoint, without Celery in between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import text
+
+from app.domain.fingerprint import fingerprint
+from app.domain.jobs import Job, Progress
+from app.domain.throttle.values import Reason, State
+from app.services.submission import JobRequest, Submitted
+from app.settings import Settings
+from app.storage import schema
+from app.storage.database import Database
+from app.storage.job_store import JobStore
+from app.storage.limit_store import LimitStore
+from app.wiring import Wiring
+from tests.integration.inference.conftest import Served, serving
+
+
+@pytest.fixture(scope="session")
+def quick_server() -> Iterator[Served]:
+    """An endpoint that costs almost no time."""
+    with serving("--places", "32", "--speed", "50", "--ledger") as served:
+        yield served
+
+
+@pytest.fixture
+def endpoint(quick_server: Served) -> Iterator[Served]:
+    """The quick endpoint, without faults and with an empty ledger."""
+    quick_server.calm()
+    yield quick_server
+    quick_server.calm()
+
+
+@pytest.fixture(scope="session")
+def migrated_template(postgres_url: str, template_url: str) -> str:
+    """The name of a database at the newest revision, to be copied."""
+    database = Database(template_url)
+    schema.upgrade(database)
+    database.close()
+    return "vector_template"
+
+
+@pytest.fixture
+def rig(
+    migrated_template: str, database_url: str, endpoint: Served
+) -> Iterator[Callable[..., Rig]]:
+    """Makes rigs on this test's database: several stand for several processes."""
+    made: list[Rig] = []
+
+    def make(**settings: Any) -> Rig:
+        one = Rig(database_url, endpoint, **settings)
+        made.append(one)
+        return one
+
+    yield make
+    for one in made:
+        one.wiring.wires.close()
+        one.wiring.database.close()
+
+
+class Texts:
+    """Items from a list of texts: keys k0, k1, …"""
+
+    def __init__(self, texts: list[str]) -> None:
+        self._texts = texts
+
+    def content_hash(self) -> bytes:
+        return fingerprint(*self._texts)
+
+    def rows(self) -> Iterator[tuple[str, bytes]]:
+        for number, one in enumerate(self._texts):
+            yield f"k{number}", orjson.dumps({"text": one})
+
+    def skipped(self) -> int:
+        return 0
+
+
+class Rig:
+    """One process's Giveway, driven by hand."""
+
+    def __init__(self, database_url: str, endpoint: Served, **settings: Any) -> None:
+        self.endpoint = endpoint
+        given: dict[str, Any] = {
+            "database": {"url": database_url, "connections": 30},
+            "endpoints": [
+                {
+                    "name": "sim",
+                    "base_url": endpoint.url,
+                    "models": ["fake-chat", "fake-embed"],
+                    "max_concurrency": 32,
+                }
+            ],
+            "pools": [{"name": "main", "total": 32, "batch_max": 31}],
+            "batch": {"chunk_items": 50, "micro_batch_items": 10, "retry_base_s": 0.05},
+        }
+        for group, values in settings.items():
+            given[group] = {**given[group], **values} if isinstance(values, dict) else values
+        self.wiring = Wiring(Settings(**given))
+        self.wiring.declare()
+        self.limit(31)
+
+    @property
+    def database(self) -> Database:
+        return self.wiring.database
+
+    def limit(self, value: int) -> None:
+        """Hold the limit at `value` for an hour, as if a decision had said so."""
+        with self.database.transaction() as tx:
+            row = LimitStore(tx).lock("main")
+            assert row is not None
+            state = replace(
+                State(),
+                limit=value,
+                reason=Reason.FIXED,
+                decided_at=row.now,
+                valid_until=row.now + timedelta(hours=1),
+            )
+            tx.execute(
+                text("UPDATE throttle_limits SET state = CAST(:s AS jsonb), value = :v"),
+                {"s": orjson.dumps(state.to_json()).decode(), "v": value},
+            )
+
+    def submit(self, texts: list[str], key: str = "job", **more: Any) -> Submitted:
+        params = {"model": "fake-embed", "collection": more.pop("collection", "docs")}
+        request = JobRequest("embed", params, key=key, **more)
+        return self.wiring.submission.submit(request, Texts(texts))
+
+    def work(self, job_id: int, most: int = 200) -> Job:
+        """Run chunks until none can be claimed, then sweep; the job afterwards."""
+        for _ in range(most):
+            report = self.wiring.execution.run(job_id)
+            if report.ended in ("nothing_ready", "endpoints", "limit", "paused", "completed"):
+                break
+        self.wiring.completion.sweep()
+        return self.job(job_id)
+
+    def job(self, job_id: int) -> Job:
+        with self.database.transaction() as tx:
+            job = JobStore(tx).get(job_id)
+        assert job is not None
+        return job
+
+    def progress(self, job_id: int) -> Progress:
+        with self.database.transaction() as tx:
+            return JobStore(tx).progress([job_id])[job_id]
+
+    def rows(self, sql: str, **values: Any) -> list[Any]:
+        with self.database.transaction() as tx:
+            return list(tx.execute(text(sql), values))
+
+    def one(self, sql: str, **values: Any) -> Any:
+        return self.rows(sql, **values)[0][0]
+
+    def execute(self, sql: str, **values: Any) -> None:
+        with self.database.transaction() as tx:
+            tx.execute(text(sql), values)
+
+
+MakeRig = Callable[..., Rig]

@@ -1,0 +1,199 @@
+"""Claims never pass the limit or the pool's total, however many claim at once."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import uuid
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from app.domain.requests import NewRequest, RequestState
+from app.services.claiming import Claimed, NotNow, claim
+from app.services.pools import Pool
+from app.storage.chunk_store import ChunkStore
+from app.storage.database import Database
+from app.storage.limit_store import LimitRow, LimitStore, Occupancy
+from app.storage.request_store import RequestStore
+from tests.integration.services.conftest import MakeRig, Rig
+
+CLAIMERS = 24
+_LOG = text("INSERT INTO claim_log (what, size) VALUES (:what, :size)")
+
+
+def violations_of_a_storm(one: Rig, seconds: float) -> tuple[int, int]:
+    """24 claimers, a limit that moves; (claims that passed the limit in force, claims in all).
+
+    Each claim and each move is numbered while the limit row is locked, each release before its
+    commit, so that going through the numbers gives the true count at every claim.
+    """
+    one.execute("CREATE TABLE claim_log (id serial, what text, size int)")
+    job_id = one.submit([f"text {n}" for n in range(4000)], chunk_items=1).job.id
+    job, pool = one.job(job_id), one.wiring.pools.named("main")
+    end = time.monotonic() + seconds
+
+    def claimer(number: int) -> None:
+        chance = random.Random(number)
+        while time.monotonic() < end:
+            claimed = claimed_once(one, job, pool)
+            if isinstance(claimed, NotNow):
+                time.sleep(chance.random() * 0.002)
+                continue
+            time.sleep(chance.random() * 0.01)
+            with one.database.transaction() as tx:
+                tx.execute(_LOG, {"what": "release", "size": 0})
+                ChunkStore(tx).finish(claimed.lease)
+
+    def mover() -> None:
+        chance = random.Random(99)
+        while time.monotonic() < end:
+            value = chance.randint(1, 12)
+            with one.database.transaction() as tx:
+                LimitStore(tx).lock("main")
+                tx.execute(_LOG, {"what": "limit", "size": value})
+                tx.execute(
+                    text(
+                        "UPDATE throttle_limits SET state = jsonb_set(state, '{limit}',"
+                        " to_jsonb(CAST(:v AS int)))"
+                    ),
+                    {"v": value},
+                )
+            time.sleep(0.02)
+
+    threads = [threading.Thread(target=claimer, args=(n,)) for n in range(CLAIMERS)]
+    threads.append(threading.Thread(target=mover))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    flying, limit, over, claims = 0, 31, 0, 0
+    for what, size in one.rows("SELECT what, size FROM claim_log ORDER BY id"):
+        match what:
+            case "limit":
+                limit = size
+            case "release":
+                flying -= 1
+            case _:
+                claims += 1
+                flying += 1
+                over += flying > limit
+    return over, claims
+
+
+def claimed_once(one: Rig, job: Any, pool: Pool) -> Claimed | NotNow:
+    with one.database.transaction() as tx:
+        claimed = claim(tx, job, pool, "w#1", 60)
+        if isinstance(claimed, Claimed):
+            tx.execute(_LOG, {"what": "claim", "size": 0})
+        return claimed
+
+
+def test_24_claimers_never_pass_a_moving_limit(rig: MakeRig) -> None:
+    over, claims = violations_of_a_storm(rig(), 6)
+    assert claims > 300
+    assert over == 0
+
+
+def test_mutant_that_locks_and_counts_in_one_statement_passes_the_limit(
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted = threading.local()
+    lock = LimitStore.lock
+
+    def lock_and_count(self: LimitStore, pool: str) -> LimitRow | None:
+        row = self._tx.execute(
+            text(
+                "SELECT (SELECT count(*) FROM chunks WHERE state = 'leased' AND pool = t.pool)"
+                " AS n FROM throttle_limits t WHERE pool = :pool FOR UPDATE"
+            ),
+            {"pool": pool},
+        ).one()
+        counted.n = row.n
+        return lock(self, pool)
+
+    monkeypatch.setattr(LimitStore, "lock", lock_and_count)
+    monkeypatch.setattr(LimitStore, "occupancy", lambda *_: Occupancy({"sim": counted.n}, {}, 0))
+    over, claims = violations_of_a_storm(rig(), 4)
+    assert claims > 100
+    assert over > 0
+
+
+def test_both_classes_together_never_pass_the_total(rig: MakeRig) -> None:
+    one = rig(pools=[{"name": "main", "total": 6, "batch_max": 5}])
+    one.limit(5)
+    job_id = one.submit([f"text {n}" for n in range(3000)], chunk_items=1).job.id
+    job, pool = one.job(job_id), one.wiring.pools.named("main")
+    end = time.monotonic() + 4
+    most: list[int] = []
+
+    def batch() -> None:
+        while time.monotonic() < end:
+            with one.database.transaction() as tx:
+                claimed = claim(tx, job, pool, "w#1", 60)
+            time.sleep(0.02)
+            if isinstance(claimed, Claimed):
+                with one.database.transaction() as tx:
+                    ChunkStore(tx).finish(claimed.lease)
+
+    def people() -> None:
+        while time.monotonic() < end:
+            request = a_request()
+            one.wiring.interactive._placed(request, pool, time.monotonic())
+            time.sleep(0.02)
+            with one.database.transaction() as tx:
+                RequestStore(tx).finish(request.id, RequestState.DONE)
+
+    def watcher() -> None:
+        while time.monotonic() < end:
+            most.append(in_flight(one.database))
+
+    threads = [threading.Thread(target=batch) for _ in range(8)]
+    threads += [threading.Thread(target=people) for _ in range(8)]
+    threads.append(threading.Thread(target=watcher))
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert 4 <= max(most) <= 6
+    assert one.one("SELECT count(*) FROM interactive_requests WHERE state = 'done'") > 50
+
+
+def in_flight(database: Database) -> int:
+    with database.transaction() as tx:
+        occupancy = LimitStore(tx).occupancy("main")
+    return occupancy.batch_total + occupancy.interactive_total
+
+
+def a_request(priority: int = 0) -> NewRequest:
+    from app import clock
+
+    return NewRequest(uuid.uuid4(), "main", "chat", "fake-chat", clock.now(), priority=priority)
+
+
+def test_the_reserve_is_free_for_a_person_when_batch_is_at_its_most(rig: MakeRig) -> None:
+    one = rig(pools=[{"name": "main", "total": 4, "batch_max": 3}])
+    one.limit(3)
+    job = one.submit([f"text {n}" for n in range(9)], chunk_items=1).job
+    pool = one.wiring.pools.named("main")
+    with one.database.transaction() as tx:
+        claims = [claim(tx, job, pool, "w#1", 60) for _ in range(4)]
+
+    assert [isinstance(c, Claimed) for c in claims] == [True, True, True, False]
+    began = time.monotonic()
+    one.wiring.interactive._placed(a_request(), pool, began)
+    assert time.monotonic() - began < 1
+
+
+def test_a_limit_out_of_date_means_the_floor(rig: MakeRig) -> None:
+    one = rig()
+    job = one.submit([f"text {n}" for n in range(9)], chunk_items=1).job
+    one.execute(
+        "UPDATE throttle_limits SET state = jsonb_set(state, '{valid_until}',"
+        " to_jsonb(now() - interval '1 second'))"
+    )
+    with one.database.transaction() as tx:
+        claims = [claim(tx, job, one.wiring.pools.named("main"), "w#1", 60) for _ in range(3)]
+    assert [isinstance(c, Claimed) for c in claims] == [True, False, False]
