@@ -54,11 +54,37 @@ def template_url(postgres_url: str) -> str:
 @pytest.fixture
 def database_url(postgres_url: str, template_url: str) -> Iterator[str]:
     """A fresh, empty database with the vector extension, dropped after the test."""
+    with _copied(postgres_url, template_url) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def migrated_template_url(postgres_url: str, template_url: str) -> Iterator[str]:
+    """A database at the newest revision that nobody is connected to, to be copied."""
+    from app.storage import schema
+    from app.storage.database import Database
+
+    with _copied(postgres_url, template_url) as url:
+        database = Database(url)
+        schema.upgrade(database)
+        database.close()
+        yield url
+
+
+@pytest.fixture
+def migrated_url(postgres_url: str, migrated_template_url: str) -> Iterator[str]:
+    """A database with our tables, empty, dropped after the test."""
+    with _copied(postgres_url, migrated_template_url) as url:
+        yield url
+
+
+@contextmanager
+def _copied(postgres_url: str, template_url: str) -> Iterator[str]:
     import psycopg
 
-    name = f"test_{next(_numbers)}"
+    name, template = f"test_{next(_numbers)}", urlsplit(template_url).path.lstrip("/")
     with psycopg.connect(postgres_url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE vector_template STRATEGY wal_log")
+        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY wal_log")
         yield _with_database(postgres_url, name)
         admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 

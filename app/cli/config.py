@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import BaseModel, SecretStr
 
 from app.errors import ConfigError
-from app.settings import Settings, load, settings_files
-from app.settings.secrets import shown
+
+if TYPE_CHECKING:
+    from app.settings import Settings
 
 ConfigOption = Annotated[
     Path | None,
@@ -32,6 +32,8 @@ def register(app: typer.Typer) -> None:
 
 def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Check file and environment; every fault with its line. Exit 0: right, 2: wrong."""
+    from app.settings import load, settings_files
+
     file: Path | None = None
     try:
         file = settings_files(config)
@@ -54,6 +56,8 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """The settings in effect: file, environment and defaults together. Secrets are masked."""
+    from app.settings import load
+
     settings = load(config)
     if as_json:
         typer.echo(json.dumps(plain(settings), indent=2))
@@ -63,6 +67,10 @@ def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
 def plain(value: Any) -> Any:
     """`value` as JSON has it, every secret masked."""
+    from pydantic import BaseModel, SecretStr
+
+    from app.settings.secrets import shown
+
     match value:
         case BaseModel():
             return {name: plain(getattr(value, name)) for name in type(value).model_fields}

@@ -1,6 +1,7 @@
 """`giveway`: every verb a person types. A module in this folder with `register(app)` is a command.
 
-Such a module may say in `PANEL` under which heading `giveway --help` shows what it adds.
+Such a module may say in `PANEL` under which heading `giveway --help` shows what it adds, and in
+`ORDER` how far up there (0 is first). Modules named `*_view` draw; they are imported when used.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def _show_version(*, wanted: bool) -> None:
 
 
 def root(
-    version: Annotated[  # noqa: ARG001 - its callback acts
+    version: Annotated[
         bool,
         typer.Option(
             "--version",
@@ -74,7 +75,7 @@ def root(
             callback=lambda wanted: _show_version(wanted=wanted),
         ),
     ] = False,
-    traceback: Annotated[  # noqa: ARG001 - `Giveway.main` looks for it
+    traceback: Annotated[
         bool, typer.Option("--traceback", help="Show where an error came from.")
     ] = False,
 ) -> None:
@@ -97,7 +98,7 @@ def build() -> typer.Typer:
     )
     made.callback()(root)
     modules = [m for m in _modules() if hasattr(m, "register")]
-    for module in sorted(modules, key=lambda m: (PANELS.index(_panel(m)), m.__name__)):
+    for module in sorted(modules, key=_place):
         commands, groups = len(made.registered_commands), len(made.registered_groups)
         module.register(made)
         added = [*made.registered_commands[commands:], *made.registered_groups[groups:]]
@@ -116,8 +117,13 @@ def main() -> None:
 
 
 def _modules() -> list[ModuleType]:
-    names = (module.name for module in pkgutil.iter_modules(app.cli.__path__))
-    return [import_module(f"app.cli.{name}") for name in names if name != "main"]
+    found = (m.name for m in pkgutil.iter_modules(app.cli.__path__) if not m.ispkg)
+    names = (name for name in found if name != "main" and not name.endswith("_view"))
+    return [import_module(f"app.cli.{name}") for name in names]
+
+
+def _place(module: ModuleType) -> tuple[int, int, str]:
+    return PANELS.index(_panel(module)), getattr(module, "ORDER", 50), module.__name__
 
 
 def _panel(module: ModuleType) -> str:

@@ -34,7 +34,9 @@ def note(text: str) -> None:
     typer.echo(masked(text), err=True)
 
 
-def table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()) -> None:
+def table(
+    headings: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[str] = ()
+) -> None:
     """A table on standard output; the headings in `right` stand over numbers."""
     from rich.console import Console
     from rich.text import Text

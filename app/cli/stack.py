@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import nullcontext
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.settings import Settings
+from app.cli import render
+from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag
 
-Config = Annotated[
-    Path | None,
-    typer.Option(envvar="GIVEWAY_CONFIG", help="Settings file; ./giveway.toml if it is there."),
+if TYPE_CHECKING:
+    from app.local.options import StackOptions
+    from app.local.state import StackState
+    from app.settings import Settings
+
+Port = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help="A free one is chosen without.", show_default=False),
 ]
-Data = Annotated[
-    Path, typer.Option(envvar="GIVEWAY_DATA", help="Folder that holds everything the stack keeps.")
-]
-Port = Annotated[int | None, typer.Option(min=0, max=65535, help="A free one is chosen without.")]
-DEFAULT_DATA = Path(".giveway")
+PANEL = "The stack"
 
 
 def register(app: typer.Typer) -> None:
@@ -81,7 +81,7 @@ def down(data: Data = DEFAULT_DATA) -> None:
 
 def status(
     data: Data = DEFAULT_DATA,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: JsonFlag = False,
 ) -> None:
     """Say what runs, and how to reach it. Exit status 1 if nothing does."""
     from app.cli.stack_view import print_status
@@ -89,7 +89,7 @@ def status(
 
     found = overview(data, _pools)
     if as_json:
-        typer.echo(json.dumps(found, indent=2))
+        render.json_document(found)
     else:
         print_status(found)
     if not found["running"]:
@@ -97,18 +97,21 @@ def status(
 
 
 def _pools(settings: Settings) -> list[dict[str, Any]]:
-    from app.services.inspection import pools_overview
+    from app.cli.parts.throttle_view import pool_document
+    from app.wiring import Wiring
 
-    found: list[dict[str, Any]] = pools_overview(settings)
-    return found
+    wiring = Wiring(settings)
+    try:
+        return [pool_document(view) for view in wiring.inspection.pools()]
+    finally:
+        wiring.database.close()
 
 
-def _in_foreground(options: Any) -> None:
+def _in_foreground(options: StackOptions) -> None:
     from app.cli.stack_view import addresses_of
     from app.local.options import PROCESSES
     from app.local.output import Terminal
     from app.local.run import run_stack
-    from app.local.state import StackState
     from app.local.supervisor import NAME
 
     terminal = Terminal(sys.stdout, PROCESSES)
@@ -124,7 +127,7 @@ def _in_foreground(options: Any) -> None:
     run_stack(options, terminal, tell)
 
 
-def _in_background(options: Any) -> None:
+def _in_background(options: StackOptions) -> None:
     from app.cli.stack_view import Starting, addresses_of
     from app.local import background
 
@@ -137,7 +140,7 @@ def _in_background(options: Any) -> None:
 
 
 def _spinner(words: str) -> Any:
-    if not sys.stderr.isatty():
+    if not render.on_terminal():
         return nullcontext()
     from rich.console import Console
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
-from app.local.state import Addresses, StackState
+from app.cli import render
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from app.local.state import Addresses, StackState
 
 _SIGNS = {"running": "[green]✓[/]", "starting": "[yellow]…[/]", "restarting": "[red]↻[/]"}
 
@@ -17,6 +20,8 @@ class Starting:
     """A line on standard error that says which processes are up; nothing where nobody looks."""
 
     def __init__(self) -> None:
+        from rich.console import Console
+
         self._console = Console(stderr=True)
         self._status = self._console.status("starting")
 
@@ -57,51 +62,40 @@ def addresses_of(at: Addresses) -> list[str]:
 
 def print_status(found: dict[str, Any]) -> None:
     """`giveway status` for people; `found` is the document of `overview`."""
-    console = Console()
     if not found["running"]:
-        console.print(f"no stack runs on {found['data']}; start one with: giveway up")
+        typer.echo(f"no stack runs on {found['data']}; start one with: giveway up")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("process", "pid", "state", "restarts", "up"):
-        table.add_column(
-            heading, justify="right" if heading in ("pid", "restarts", "up") else "left"
-        )
-    for one in found["processes"]:
-        up_s = one["uptime_s"]
-        table.add_row(
+    typer.echo(f"{found['data']}  (supervisor pid {found['supervisor']['pid']})")
+    headings = ("process", "pid", "state", "restarts", "up")
+    rows = [
+        (
             one["name"],
             str(one["pid"] or "-"),
-            f"{_SIGNS.get(one['state'], '')} {one['state']}",
+            one["state"],
             str(one["restarts"]),
-            "-" if up_s is None else _span(up_s),
+            render.span(one["uptime_s"]),
         )
-    console.print(f"{found['data']}  (supervisor pid {found['supervisor']['pid']})")
-    console.print(table)
+        for one in found["processes"]
+    ]
+    render.table(headings, rows, right=("pid", "restarts", "up"))
+    for line in addresses_of(_addresses(found)):
+        typer.echo(line)
+    for pool in found["pools"] or []:
+        facts = ", ".join(f"{key} {value}" for key, value in pool.items() if key != "name")
+        typer.echo(f"pool {pool.get('name')}: {facts}")
+    if "error" in found:
+        typer.echo(f"pools: not known: {found['error']}")
+
+
+def _addresses(found: dict[str, Any]) -> Addresses:
+    from app.local.state import Addresses
+
     flower = found["flower"] or {}
-    at = Addresses(
+    return Addresses(
         database_url=found["database_url"],
         broker_url=found["broker_url"],
         flower_url=flower.get("url"),
         flower_user=flower.get("user"),
         flower_password_file=flower.get("password_file"),
         endpoint_url=found["endpoint_url"],
-    )
-    for line in addresses_of(at):
-        console.print(line, markup=False, soft_wrap=True)
-    for pool in found["pools"] or []:
-        facts = ", ".join(f"{key} {value}" for key, value in pool.items() if key != "name")
-        console.print(f"pool {pool.get('name')}: {facts}", markup=False, soft_wrap=True)
-    if "error" in found:
-        console.print(f"pools: {found['error']}", markup=False, soft_wrap=True)
-
-
-def _span(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return (
-        f"{hours} h {minutes} min"
-        if hours
-        else f"{minutes} min {rest} s"
-        if minutes
-        else f"{rest} s"
     )

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from app.errors import GivewayError
 from app.local.leftovers import Birth, process_of
 from app.local.state import ProcessState, StackState, running_state
 from app.settings import Settings, load
@@ -57,7 +56,7 @@ def _pools(state: StackState, pools: Pools) -> dict[str, Any]:
     try:
         config = Path(state.config) if state.config else None
         return {"pools": pools(load(config, beneath=state.environment))}
-    except GivewayError as error:
+    except Exception as error:  # noqa: BLE001 -- status answers whatever is broken; it says what
         return {"pools": None, "error": str(error)}
 
 

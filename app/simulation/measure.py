@@ -39,13 +39,15 @@ def batch_tokens_per_s(trace: Trace, workload: Workload) -> float:
 def whole_ms(people: Sequence[Call], share: float) -> float | None:
     """The `share` quantile of submission to last token; None: nobody."""
     return nearest_rank(
-        sorted((c.ended_at - c.submitted_at) * 1000 for c in people if c.ended_at is not None), share
+        sorted((c.ended_at - c.submitted_at) * 1000 for c in people if c.ended_at is not None),
+        share,
     )
 
 
 def first_token_ms(people: Sequence[Call], share: float) -> float | None:
     return nearest_rank(
-        sorted((c.first_at - c.submitted_at) * 1000 for c in people if c.first_at is not None), share
+        sorted((c.first_at - c.submitted_at) * 1000 for c in people if c.first_at is not None),
+        share,
     )
 
 

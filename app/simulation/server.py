@@ -51,9 +51,9 @@ class Call:
     """One request to the server, from submission to its last token. Times are in seconds."""
 
     __slots__ = (
-        "ahead",
         "batch",
         "closed",
+        "crowd",
         "done",
         "end_step",
         "ended_at",
@@ -86,7 +86,7 @@ class Call:
         self.entered_at = -1.0
         self.first_at: float | None = None
         self.ended_at: float | None = None
-        self.ahead = 0
+        self.crowd = 0
         self.refused = False
         self.x = math.nan
 
@@ -289,8 +289,7 @@ class Engine:
         """Preempt the newest (batch first under priority) while the next step does not fit."""
         kv = self.model.kv_tokens
         while (
-            len(self._decoding) > 1
-            and self._context + self._prefill_kv + len(self._decoding) > kv
+            len(self._decoding) > 1 and self._context + self._prefill_kv + len(self._decoding) > kv
         ):
             victim = next(reversed(self._decoding))
             if self.model.waiting is Waiting.PRIORITY and not victim.batch:

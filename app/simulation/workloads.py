@@ -142,7 +142,9 @@ def _workloads() -> list[Workload]:
         five,
         Workload("poisson10", "10 requests a second", _constant(10.0)),
         Workload("step", "1, then 10 for 200 s, then 1 a second", poisson(_step, 10.0)),
-        Workload("diurnal", "1 to 10 a second and back, a day in 10 minutes", poisson(_diurnal, 10)),
+        Workload(
+            "diurnal", "1 to 10 a second and back, a day in 10 minutes", poisson(_diurnal, 10)
+        ),
         Workload("gamma1", "5 a second, gaps as Poisson's", gamma(5.0, 1.0)),
         Workload("gamma2", "5 a second in bursts (CV 2)", gamma(5.0, 2.0)),
         Workload("gamma4", "5 a second in heavy bursts (CV 4)", gamma(5.0, 4.0)),

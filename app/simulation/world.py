@@ -13,8 +13,9 @@ from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 
 from app.domain.throttle.decide import decide, limit_now
+from app.domain.throttle.feedforward import crowd_bound
 from app.domain.throttle.readings import Gauges, Reading
-from app.domain.throttle.samples import NEAR_X, Sample, attributable, nearest_rank, x_of
+from app.domain.throttle.samples import NEAR_X, Sample, nearest_rank, x_of
 from app.domain.throttle.values import Bounds, PolicySettings, State
 from app.domain.throttle.yielding import Held, YieldSettings, victims
 from app.simulation.server import Call, Engine, ServerModel
@@ -122,7 +123,7 @@ class World:
         self._claiming = 0
         self._queue: deque[Call] = deque()
         self._placed = 0
-        self._recent: deque[tuple[float, float, bool, Call]] = deque()
+        self._recent: deque[tuple[float, Call]] = deque()
         self._arrived: deque[float] = deque()
         self._peak = 0
         self._refused = 0
@@ -185,7 +186,7 @@ class World:
 
     def _arrive(self, t: float, prompt: int, output: int) -> None:
         call = Call(t, prompt, output, batch=False, streams=self.setup.workload.streams)
-        call.ahead = len(self._flying)
+        call.crowd = len(self._flying)
         self.trace.people.append(call)
         self._flying[call] = None
         self._arrived.append(t)
@@ -218,9 +219,7 @@ class World:
                 return
         self._home[call] = engine
         engine.submit(call)
-        self.trace.most_in_flight = max(
-            self.trace.most_in_flight, self._placed + len(self._held)
-        )
+        self.trace.most_in_flight = max(self.trace.most_in_flight, self._placed + len(self._held))
 
     def _ended(self, call: Call, engine: Engine) -> None:
         t = engine.now
@@ -228,11 +227,11 @@ class World:
         if not call.batch:
             self._flying.pop(call, None)
             self._placed -= 1
+            call.crowd = max(call.crowd, len(self._flying))
             sample = self._sample(call, t)
             x = x_of(sample, self.setup.policy)
             call.x = x if x is not None else 0.0
-            ours = attributable(sample, self.setup.policy)
-            self._recent.append((t, call.x, ours, call))
+            self._recent.append((t, call))
             self._place_people(t)
             return
         begun = self._held.pop(call)
@@ -255,7 +254,7 @@ class World:
             output_tokens=call.output if ended else None,
             finished=ended,
             streams=call.streams,
-            ahead=call.ahead,
+            crowd=call.crowd,
         )
 
     # -- batch -----------------------------------------------------------------------------------
@@ -309,9 +308,7 @@ class World:
         limit = self._limit_now(t)
         if len(self._held) <= limit:
             return
-        oldest = max(
-            (t - c.submitted_at for c in self._flying if c.first_at is None), default=0.0
-        )
+        oldest = max((t - c.submitted_at for c in self._flying if c.first_at is None), default=0.0)
         mean_s = self._round_trip_s(t)
         over = len(self._held) - limit
         # Calls end one after the other over about one round trip.
@@ -379,9 +376,11 @@ class World:
         xs: list[float] = []
         left_out = over = 0
         whole: list[float] = []
-        for _, x, ours, call in self._recent:
+        bound = crowd_bound(self.state, self.setup.bounds, policy)
+        for _, call in self._recent:
+            x = call.x
             over += x > 1.0
-            if ours:
+            if call.crowd < bound:
                 xs.append(x)
             else:
                 left_out += 1
@@ -389,9 +388,10 @@ class World:
             whole.append((call.ended_at - call.submitted_at) * 1000.0)
         waiting = late = 0
         oldest = 0.0
+        crowd = len(self._flying) - 1
         for call in self._flying:
             sample = self._sample(call, t)
-            ours = attributable(sample, policy)
+            ours = max(call.crowd, crowd) < bound
             x = x_of(sample, policy) or 0.0
             over += x > 1.0
             if ours:

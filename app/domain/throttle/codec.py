@@ -20,7 +20,7 @@ from typing import Any, TypeVar, Union
 T = TypeVar("T")
 
 
-def to_plain(value: Any) -> Any:  # noqa: PLR0911 - a table of cases
+def to_plain(value: Any) -> Any:
     """`value` as dicts, lists, texts, numbers, booleans and None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
@@ -57,7 +57,7 @@ def _cached_hints(cls: Any) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
-def _read(hint: Any, plain: Any) -> Any:  # noqa: PLR0911 - a table of cases
+def _read(hint: Any, plain: Any) -> Any:
     origin = typing.get_origin(hint)
     if origin in (Union, types.UnionType):
         if plain is None:

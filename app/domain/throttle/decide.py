@@ -95,7 +95,7 @@ def limit_now(
     return bounds.clamp(max(wanted, state.deadline_floor or 0))
 
 
-def distrust(  # noqa: PLR0911 - a table of cases
+def distrust(
     state: State, reading: Reading | None, policy: PolicySettings, now: datetime
 ) -> str | None:
     """Why nothing may be concluded from this reading at this time; None: it may be trusted."""

@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.domain.throttle.values import Bounds, PolicySettings, State
+
 PEAK_KEPT_PER_S = 0.85
 """A peak of interactive requests is remembered, falling to 85 % each second."""
 
@@ -31,6 +33,20 @@ class Kv:
 def people_weight(peak: float) -> float:
     """Places of C that `peak` interactive requests take: 0.7 each, and room for chance (√)."""
     return 0.7 * peak + math.sqrt(peak) if peak > 0 else 0.0
+
+
+def crowd_bound(state: State, bounds: Bounds, settings: PolicySettings) -> float:
+    """How many people in flight take the whole capacity: with so many, batch is at its floor anyway.
+
+    Who is late in such a crowd, or a larger one, is not late because of batch, and must not lower
+    the capacity. The bound corrects itself: with C too low it hides pain, which lets C grow; with C
+    too high it hides nothing. Solves 0.7·n + √n = C − floor for n; infinite while C is unknown.
+    """
+    measured = math.inf if settings.people_capacity is None else float(settings.people_capacity)
+    if state.capacity is None:
+        return measured
+    root = (math.sqrt(1 + 2.8 * max(0.0, state.capacity - bounds.floor)) - 1) / 1.4
+    return min(measured, max(1.0, root * root))
 
 
 def decayed_peak(peak: float, peak_at: datetime | None, in_flight: float, now: datetime) -> float:

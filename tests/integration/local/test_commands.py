@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typer.testing import CliRunner
 
 from app.cli import stack
 from app.errors import DatabaseUnavailable, StackRunning, UsageError
+from app.local import ports
 
 SERVERS = ("--only", "postgres", "--only", "valkey")
 
@@ -83,15 +85,14 @@ def test_a_second_up_is_refused_in_either_way(giveway):
             giveway(*words)
 
 
-def test_ports_can_be_given_and_a_taken_one_is_named(giveway):
-    giveway("up", "--detach", "--valkey-port", "19379", *SERVERS)
-    assert ":19379/0" in json.loads(giveway("status", "--json").stdout)["broker_url"]
+def test_ports_can_be_given_and_a_taken_one_is_named(giveway, folder):
+    port = str(ports.choose(folder, "a test"))
+    giveway("up", "--detach", "--valkey-port", port, *SERVERS)
+    assert f":{port}/0" in json.loads(giveway("status", "--json").stdout)["broker_url"]
     giveway("down")
-    with pytest.raises(UsageError, match="port 19379 for valkey is taken"):
-        import socket
-
-        with socket.create_server(("127.0.0.1", 19379)):
-            giveway("up", "--valkey-port", "19379", *SERVERS)
+    taken = pytest.raises(UsageError, match=f"port {port} for valkey is taken")
+    with socket.create_server((ports.HOST, int(port))), taken:
+        giveway("up", "--valkey-port", port, *SERVERS)
 
 
 def test_passwords_and_addresses_can_only_be_read_by_their_owner(giveway, folder):

@@ -16,7 +16,6 @@ from app.domain.jobs import Job, Progress
 from app.domain.throttle.values import Reason, State
 from app.services.submission import JobRequest, Submitted
 from app.settings import Settings
-from app.storage import schema
 from app.storage.database import Database
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
@@ -39,24 +38,13 @@ def endpoint(quick_server: Served) -> Iterator[Served]:
     quick_server.calm()
 
 
-@pytest.fixture(scope="session")
-def migrated_template(postgres_url: str, template_url: str) -> str:
-    """The name of a database at the newest revision, to be copied."""
-    database = Database(template_url)
-    schema.upgrade(database)
-    database.close()
-    return "vector_template"
-
-
 @pytest.fixture
-def rig(
-    migrated_template: str, database_url: str, endpoint: Served
-) -> Iterator[Callable[..., Rig]]:
+def rig(migrated_url: str, endpoint: Served) -> Iterator[Callable[..., Rig]]:
     """Makes rigs on this test's database: several stand for several processes."""
     made: list[Rig] = []
 
     def make(**settings: Any) -> Rig:
-        one = Rig(database_url, endpoint, **settings)
+        one = Rig(migrated_url, endpoint, **settings)
         made.append(one)
         return one
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from app.domain.jobs import JobState
-
 from app.storage import chunk_store, item_store
 from app.storage.vector_store import VectorStore
 from tests.integration.services.conftest import MakeRig, Rig

@@ -50,7 +50,7 @@ def test_twenty_submissions_at_once_make_one_job(rig: MakeRig) -> None:
 def test_another_request_under_the_same_key_is_a_conflict_that_says_so(rig: MakeRig) -> None:
     one = rig()
     one.submit(["a"])
-    with pytest.raises(KeyConflict, match="'job' belongs to job 1 .*other content"):
+    with pytest.raises(KeyConflict, match=r"'job' belongs to job 1 .*other content"):
         one.submit(["b"])
     with pytest.raises(KeyConflict):
         one.submit(["a"], collection="elsewhere")
@@ -102,11 +102,11 @@ def test_a_job_of_no_items_completes(rig: MakeRig) -> None:
 
 def test_wrong_parameters_name_what_is_known(rig: MakeRig) -> None:
     submit = rig().wiring.submission.submit
-    with pytest.raises(UnknownName, match="no job kind 'embd'; known: .*embed"):
+    with pytest.raises(UnknownName, match=r"no job kind 'embd'; known: .*embed"):
         submit(JobRequest("embd", {}), Texts([]))
-    with pytest.raises(UnknownName, match="'gpt-9'; known: fake-chat, fake-embed"):
+    with pytest.raises(UnknownName, match=r"'gpt-9'; known: fake-chat, fake-embed"):
         submit(JobRequest("embed", {"model": "gpt-9", "collection": "c"}), Texts([]))
-    with pytest.raises(BadParams, match="colection.*known parameters: collection, model, prefix"):
+    with pytest.raises(BadParams, match=r"colection.*known parameters: collection, model, prefix"):
         submit(JobRequest("embed", {"model": "fake-embed", "colection": "c"}), Texts([]))
 
 

@@ -1,0 +1,1 @@
+"""What commands are made of; the folder above holds the commands themselves."""

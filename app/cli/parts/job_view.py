@@ -1,0 +1,153 @@
+"""A job as a JSON document, as a page of facts and as a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+
+from app import clock
+from app.cli import render
+from app.domain.chunks import Chunk
+from app.domain.jobs import Job, JobState, Progress
+from app.services.inspection import JobView
+
+
+def job_document(view: JobView) -> dict[str, Any]:
+    """What `jobs show --json` prints."""
+    limit = {"limit": view.limit, "limit_reason": view.limit_reason, "failures": view.failures}
+    return {**summary(view.job, view.progress), **limit, "params": dict(view.job.params)}
+
+
+def summary(job: Job, progress: Progress) -> dict[str, Any]:
+    """What `jobs list --json` prints of each."""
+    return {
+        "id": job.id,
+        "key": job.key,
+        "name": job.name,
+        "kind": job.kind,
+        "state": job.state.value,
+        "reason": job.reason,
+        "model": job.model,
+        "pool": job.pool,
+        "collection": job.params.get("collection"),
+        "priority": job.priority,
+        "weight": job.weight,
+        "max_in_flight": job.max_in_flight,
+        "total": progress.total,
+        "done": progress.done,
+        "unchanged": progress.unchanged,
+        "empty": progress.empty,
+        "failed": progress.failed,
+        "retrying": progress.retrying,
+        "pending": progress.pending,
+        "in_flight": progress.in_flight,
+        "share": round(progress.share, 6),
+        "prompt_tokens": progress.prompt_tokens,
+        "completion_tokens": progress.completion_tokens,
+        "skipped_lines": job.skipped_lines,
+        "created_at": job.created_at,
+        "started_at": job.started_at,
+        "finished_at": job.finished_at,
+        "elapsed_s": elapsed_s(job, clock.now()),
+    }
+
+
+def elapsed_s(job: Job, now: datetime) -> float | None:
+    """Seconds since the job started, or that it took; None: it has not started."""
+    if job.started_at is None:
+        return None
+    return round(max(0.0, ((job.finished_at or now) - job.started_at).total_seconds()), 3)
+
+
+def succeeded(view: JobView) -> bool:
+    """Whether a script may go on: completed, and no item failed."""
+    return view.job.state is JobState.COMPLETED and view.progress.failed == 0
+
+
+def print_job(
+    view: JobView, failures: Sequence[Mapping[str, Any]] = (), chunks: Sequence[Chunk] = ()
+) -> None:
+    """The page of one job."""
+    job, made = view.job, view.progress
+    reason = f" ({job.reason})" if job.reason else ""
+    codes = ", ".join(f"{code} {count:,}" for code, count in view.failures.items())
+    waits = job.state in (JobState.READY, JobState.RUNNING)
+    render.facts(
+        [
+            ("job", f"{job.id}  {job.key}"),
+            ("name", job.name if job.name != job.key else None),
+            ("kind", f"{job.kind}, model {job.model}, pool {job.pool}"),
+            ("collection", job.params.get("collection")),
+            ("state", f"{job.state}{reason}"),
+            ("items", f"{made.done + made.failed:,} of {made.total:,} ({made.share:.1%})"),
+            ("unchanged", f"{made.unchanged:,} (no call was needed)" if made.unchanged else None),
+            ("empty", f"{made.empty:,} (nothing to send)" if made.empty else None),
+            ("failed", f"{made.failed:,}: {codes}" if made.failed else None),
+            ("retrying", f"{made.retrying:,}" if made.retrying else None),
+            ("skipped", f"{job.skipped_lines:,} bad lines" if job.skipped_lines else None),
+            (
+                "in flight",
+                f"{made.in_flight} of {view.limit} ({view.limit_reason})" if waits else None,
+            ),
+            ("tokens", f"{made.prompt_tokens + made.completion_tokens:,}"),
+            ("created", render.moment(job.created_at)),
+            ("started", render.moment(job.started_at)),
+            ("finished", render.moment(job.finished_at)),
+            ("took", render.span(elapsed_s(job, clock.now())) if job.started_at else None),
+        ]
+    )
+    if failures:
+        typer.echo("")
+        rows = [(f["key"], f["code"] or "-", f["error"] or "") for f in failures]
+        render.table(("failed item", "code", "error"), rows)
+    if chunks:
+        typer.echo("")
+        print_chunks(chunks)
+
+
+def print_chunks(chunks: Sequence[Chunk]) -> None:
+    """A row a chunk."""
+    render.table(
+        ("chunk", "state", "items", "ok", "failed", "attempt", "crashes", "worker", "last error"),
+        [
+            (
+                str(chunk.no),
+                chunk.state.value,
+                f"{chunk.items:,}",
+                f"{chunk.ok:,}",
+                f"{chunk.failed:,}",
+                str(chunk.attempt),
+                str(chunk.crashes),
+                chunk.worker or "-",
+                chunk.error_code or "-",
+            )
+            for chunk in chunks
+        ],
+        right=("chunk", "items", "ok", "failed", "attempt", "crashes"),
+    )
+
+
+def print_jobs(jobs: Sequence[tuple[Job, Progress]]) -> None:
+    """A row a job."""
+    render.table(
+        ("id", "key", "kind", "state", "done", "total", "%", "failed", "in flight", "created"),
+        [
+            (
+                str(job.id),
+                job.key,
+                job.kind,
+                job.state.value,
+                f"{made.done:,}",
+                f"{made.total:,}",
+                f"{made.share:.0%}",
+                f"{made.failed:,}",
+                str(made.in_flight),
+                render.moment(job.created_at) or "-",
+            )
+            for job, made in jobs
+        ],
+        right=("id", "done", "total", "%", "failed", "in flight"),
+    )
