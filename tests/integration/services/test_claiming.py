@@ -18,7 +18,7 @@ from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.limit_store import LimitRow, LimitStore, Occupancy
 from app.storage.request_store import RequestStore
-from tests.integration.services.conftest import MakeRig, Rig
+from tests.rig import MakeRig, Rig
 
 CLAIMERS = 24
 _LOG = text("INSERT INTO claim_log (what, size) VALUES (:what, :size)")

@@ -11,7 +11,7 @@ import pytest
 from app.domain.jobs import JobState
 from app.storage import chunk_store, item_store
 from app.storage.vector_store import VectorStore
-from tests.integration.services.conftest import MakeRig, Rig
+from tests.rig import MakeRig, Rig
 
 TEXTS = [f"document number {n} speaks of subject {n % 7}" for n in range(120)]
 

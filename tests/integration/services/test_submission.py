@@ -10,7 +10,7 @@ import pytest
 from app.domain.jobs import JobState
 from app.errors import BadParams, BadSource, CollectionConflict, KeyConflict, UnknownName
 from app.services.submission import JobRequest
-from tests.integration.services.conftest import MakeRig, Texts
+from tests.rig import MakeRig, Texts
 
 
 def test_a_submitted_job_is_ready_with_its_items_and_chunks(rig: MakeRig) -> None:

@@ -8,7 +8,6 @@ from datetime import timedelta
 from typing import Any
 
 import orjson
-import pytest
 from sqlalchemy import text
 
 from app.domain.fingerprint import fingerprint
@@ -20,38 +19,7 @@ from app.storage.database import Database
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
 from app.wiring import Wiring
-from tests.integration.inference.conftest import Served, serving
-
-
-@pytest.fixture(scope="session")
-def quick_server() -> Iterator[Served]:
-    """An endpoint that costs almost no time."""
-    with serving("--places", "32", "--speed", "50", "--ledger") as served:
-        yield served
-
-
-@pytest.fixture
-def endpoint(quick_server: Served) -> Iterator[Served]:
-    """The quick endpoint, without faults and with an empty ledger."""
-    quick_server.calm()
-    yield quick_server
-    quick_server.calm()
-
-
-@pytest.fixture
-def rig(migrated_url: str, endpoint: Served) -> Iterator[Callable[..., Rig]]:
-    """Makes rigs on this test's database: several stand for several processes."""
-    made: list[Rig] = []
-
-    def make(**settings: Any) -> Rig:
-        one = Rig(migrated_url, endpoint, **settings)
-        made.append(one)
-        return one
-
-    yield make
-    for one in made:
-        one.wiring.wires.close()
-        one.wiring.database.close()
+from tests.served import Served
 
 
 class Texts:
@@ -94,6 +62,11 @@ class Rig:
         self.wiring = Wiring(Settings(**given))
         self.wiring.declare()
         self.limit(31)
+
+    def close(self) -> None:
+        """Close what it opened."""
+        self.wiring.wires.close()
+        self.wiring.database.close()
 
     @property
     def database(self) -> Database:
