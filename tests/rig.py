@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import orjson
+from celery import Celery
 from sqlalchemy import text
 
 from app.domain.fingerprint import fingerprint
@@ -19,6 +20,7 @@ from app.storage.database import Database
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
 from app.wiring import Wiring
+from app.worker.assembly import make
 from tests.served import Served
 
 
@@ -58,10 +60,18 @@ class Rig:
             "batch": {"chunk_items": 50, "micro_batch_items": 10, "retry_base_s": 0.05},
         }
         for group, values in settings.items():
-            given[group] = {**given[group], **values} if isinstance(values, dict) else values
+            is_group = isinstance(values, dict)
+            given[group] = {**given.get(group, {}), **values} if is_group else values
+        self._given = given
         self.wiring = Wiring(Settings(**given))
         self.wiring.declare()
         self.limit(31)
+
+    def with_broker(self, url: str) -> Celery:
+        """The Celery app on this rig's settings and that broker; rings then reach workers."""
+        self.wiring.database.close()
+        self.wiring = Wiring(Settings(**self._given, broker={"url": url}))
+        return make(self.wiring)
 
     def close(self) -> None:
         """Close what it opened."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Annotated, Any
@@ -29,22 +30,27 @@ _CLICK_ERROR: type[Any] = next(
 class Giveway(TyperGroup):
     """The root: the one place where an error becomes a line and an exit code."""
 
-    def main(self, *given: Any, standalone_mode: bool = True, **more: Any) -> Any:
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
         """Run, and leave with 0 done, 1 failed, 2 wrong use, 130 interrupted."""
-        arguments = given[0] if given else more.get("args")
-        arguments = sys.argv[1:] if arguments is None else arguments
-        with_traceback = "--traceback" in arguments
+        given = sys.argv[1:] if args is None else list(args)
         try:
-            code = super().main(*given, standalone_mode=False, **more)
+            code = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
         except _CLICK_ERROR as error:
             code = _tell_wrong_use(error)
         except typer.Abort:
             code = render.tell(KeyboardInterrupt())
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - the last place there is
-            code = render.tell(error, with_traceback=with_traceback)
-        if not standalone_mode:
-            return code
-        return sys.exit(code if isinstance(code, int) else 0)
+            code = render.tell(error, with_traceback="--traceback" in given)
+        code = code if isinstance(code, int) else 0
+        return sys.exit(code) if standalone_mode else code
 
 
 def _tell_wrong_use(error: Any) -> int:
@@ -101,10 +107,9 @@ def build() -> typer.Typer:
     for module in sorted(modules, key=_place):
         commands, groups = len(made.registered_commands), len(made.registered_groups)
         module.register(made)
-        added = [*made.registered_commands[commands:], *made.registered_groups[groups:]]
-        for one in added:
-            if not isinstance(one.rich_help_panel, str):
-                one.rich_help_panel = _panel(module)
+        for added in (made.registered_commands[commands:], made.registered_groups[groups:]):
+            for one in added:
+                _head(one, _panel(module))
     return made
 
 
@@ -120,6 +125,11 @@ def _modules() -> list[ModuleType]:
     found = (m.name for m in pkgutil.iter_modules(app.cli.__path__) if not m.ispkg)
     names = (name for name in found if name != "main" and not name.endswith("_view"))
     return [import_module(f"app.cli.{name}") for name in names]
+
+
+def _head(command: Any, panel: str) -> None:
+    if not isinstance(command.rich_help_panel, str):
+        command.rich_help_panel = panel
 
 
 def _place(module: ModuleType) -> tuple[int, int, str]:

@@ -73,7 +73,7 @@ def choose(settings: Settings, options: StackOptions) -> Choices:
     if settings.broker.url is None and (needs_broker or options.wants(VALKEY)):
         _required(options, VALKEY, "broker", "GIVEWAY_BROKER__URL")
         broker = valkey.valkey_server(data, port(VALKEY, options.valkey_port))
-    if not settings.endpoints and options.wants(SIMULATED):
+    if (options.simulate or not settings.endpoints) and options.wants(SIMULATED):
         endpoint = port(SIMULATED, options.endpoint_port)
     return Choices(
         data=data,

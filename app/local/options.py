@@ -27,6 +27,8 @@ class StackOptions:
     endpoint_port: int | None = None
     flower_port: int | None = None
     flower: bool = True
+    simulate: bool = False
+    """Run the simulated endpoint for the configured endpoints of that kind, at `endpoint_port`."""
     only: tuple[str, ...] = ()
     """Names of processes; empty for all."""
 

@@ -47,7 +47,8 @@ def plan(settings: Settings, options: StackOptions, choices: Choices) -> StackPl
     after = tuple(spec.name for spec in specs)
     if choices.endpoint_port is not None:
         port, places = choices.endpoint_port, settings.pools[0].total
-        specs.append(processes.simulated(choices, environment, port, places))
+        models = told.simulated_models(settings)
+        specs.append(processes.simulated(choices, environment, port, places, models))
     for queue, threads in (
         (INTERACTIVE, settings.interactive_threads),
         (BATCH, settings.batch_threads),

@@ -31,12 +31,15 @@ def migrations(choices: Choices, told: Environment, after: tuple[str, ...]) -> P
     )
 
 
-def simulated(choices: Choices, told: Environment, port: int, places: int) -> ProcessSpec:
+def simulated(
+    choices: Choices, told: Environment, port: int, places: int, models: tuple[str, ...]
+) -> ProcessSpec:
     """The simulated endpoint, as many places as its pool."""
     where = ("--host", HOST, "--port", str(port))
+    what = ("--places", str(places), "--models", *models)
     return ProcessSpec(
         name=SIMULATED,
-        argv=_python("app.inference.simulated", *where, "--places", str(places)),
+        argv=_python("app.inference.simulated", *where, *what),
         env=told,
         cwd=choices.cwd,
         ready=partial(answers, port),

@@ -13,6 +13,12 @@ from app.settings import Settings
 _MODELS = ("fake-chat", "fake-embed")
 
 
+def simulated_models(settings: Settings) -> tuple[str, ...]:
+    """What the simulated endpoint serves: the models declared for it, or its own two."""
+    declared = (e.models for e in settings.endpoints if e.kind == SIMULATED)
+    return tuple(model for models in declared for model in models) or _MODELS
+
+
 def addresses(settings: Settings, choices: Choices) -> Addresses:
     """How to reach everything: what is embedded, and what the settings name."""
     flower, port = choices.flower, choices.endpoint_port
@@ -45,7 +51,7 @@ def environment(
 
 
 def _endpoints(settings: Settings, url: str | None) -> str | None:
-    if url is None:
+    if url is None or settings.endpoints:
         return None
     pool = settings.pools[0]
     endpoint = {

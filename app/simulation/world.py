@@ -129,6 +129,7 @@ class World:
         self._refused = 0
         self._done_tokens = 0.0
         self._done_at: deque[tuple[float, float, float]] = deque()
+        self._probes: deque[tuple[float, float]] = deque()
         self._preemptions = 0
         self._clock_s = 0.0
 
@@ -239,6 +240,11 @@ class World:
         self._done_tokens += work
         self.trace.batch_done += 1
         self._done_at.append((t, work, t - begun))
+        if call.streams and call.output > 1 and call.first_at is not None:
+            policy = self.setup.policy
+            first = (call.first_at - call.submitted_at) * 1000.0 / policy.first_token_target_ms
+            each = (t - call.first_at) * 1000.0 / (call.output - 1) / policy.per_token_target_ms
+            self._probes.append((t, max(first, each)))
         self._place_people(t)
         self._claim_later(t + self.setup.claim_s)
 
@@ -369,6 +375,8 @@ class World:
         since = t - policy.window_s
         while self._recent and self._recent[0][0] < since:
             self._recent.popleft()
+        while self._probes and self._probes[0][0] < since:
+            self._probes.popleft()
         while self._arrived and self._arrived[0] < since:
             self._arrived.popleft()
         while self._done_at and self._done_at[0][0] < since:
@@ -442,6 +450,8 @@ class World:
             batch_waiting=1_000,
             batch_per_s=sum(w for _, w, _ in self._done_at) / window,
             batch_round_trip_ms=1000.0 * sum(trips) / len(trips) if trips else None,
+            batch_samples=len(self._probes),
+            batch_x_p95=nearest_rank(sorted(x for _, x in self._probes), 0.95),
             gauges=gauges,
         )
 

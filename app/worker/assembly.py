@@ -17,7 +17,7 @@ def make(wiring: Wiring) -> Celery:
     app.conf.update(configuration(wiring.settings))
     app.giveway = wiring
     wiring.doorbell = CeleryDoorbell(app, wiring.settings.broker.connect_timeout_s)
-    wiring.observer = TaskProgress(app)
+    wiring.observer = TaskProgress()
     for module in (batch_tasks, control_tasks, interactive_tasks):
         module.register(app, wiring)
     return app

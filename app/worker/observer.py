@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from celery import Celery, current_task
+from celery import current_task
 
 from app.domain.events import Event, MicroBatchDone
 
@@ -10,20 +10,14 @@ from app.domain.events import Event, MicroBatchDone
 class TaskProgress:
     """An observer that sends events from within a task; elsewhere it is silent."""
 
-    def __init__(self, app: Celery) -> None:
-        self._app = app
-
     def saw(self, event: Event) -> None:
         """Send `task-progress` for a micro-batch; other facts are not Flower's."""
         if not isinstance(event, MicroBatchDone) or not current_task:
             return
-        dispatcher = getattr(current_task.request, "event_dispatcher", None)
-        with self._app.events.default_dispatcher() as own:
-            (dispatcher or own).send(
-                "task-progress",
-                uuid=current_task.request.id,
-                retry=False,
-                done=event.done,
-                failed=event.failed,
-                tokens=event.tokens,
-            )
+        current_task.send_event(
+            "task-progress",
+            retry=False,
+            done=event.done,
+            failed=event.failed,
+            tokens=event.tokens,
+        )

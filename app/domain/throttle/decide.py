@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from app.domain.throttle.feedforward import Kv, decayed_peak, people_weight
+from app.domain.throttle.feedforward import Kv, decayed_peak, next_level, people_weight, surge
 from app.domain.throttle.policies import named
 from app.domain.throttle.policies.base import Case
 from app.domain.throttle.readings import Reading
@@ -46,13 +46,18 @@ def decide(
         max(reading.interactive_in_flight, reading.interactive_recent_peak),
         now,
     )
-    case = Case(replace(state, interactive_peak=peak), reading, policy, bounds, now)
+    level = next_level(
+        state.interactive_level, state.decided_at, float(reading.interactive_in_flight), now
+    )
+    seen = replace(state, interactive_peak=peak, interactive_level=level)
+    case = Case(seen, reading, policy, bounds, now)
     proposal = law.propose(case)
     kept = replace(
         proposal.state,
         decided_at=now,
         valid_until=now + timedelta(seconds=policy.valid_for_s),
         interactive_peak=peak,
+        interactive_level=level,
         override=override,
         deadline_floor=_granted(deadline_places, proposal.state.capacity, proposal.limit, bounds),
     )
@@ -89,7 +94,8 @@ def limit_now(
     wanted = float(state.limit)
     if state.capacity is not None:
         peak = decayed_peak(state.interactive_peak, state.decided_at, interactive_in_flight, now)
-        wanted = state.capacity - people_weight(peak)
+        coming = surge(interactive_in_flight, state.interactive_level)
+        wanted = state.capacity - people_weight(peak + coming)
     if kv is not None:
         wanted = min(wanted, kv.limit)
     return bounds.clamp(max(wanted, state.deadline_floor or 0))

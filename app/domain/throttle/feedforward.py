@@ -10,6 +10,15 @@ from app.domain.throttle.values import Bounds, PolicySettings, State
 
 PEAK_KEPT_PER_S = 0.85
 """A peak of interactive requests is remembered, falling to 85 % each second."""
+LEVEL_KEPT_PER_S = 0.85
+"""The smoothed number in flight, against which a surge is measured, keeps 85 % each second."""
+WEIGHT = 1.0
+"""Places of capacity that one person takes, in places of a batch request."""
+CHANCE = 1.0
+"""Places kept for chance, times the root of the people in flight (Poisson's spread)."""
+SURGE_SIGMAS = 3.0
+SURGE_LEAD = 2.0
+"""People past the usual spread are a surge; it is taken to go on rising by so many times its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,22 +40,13 @@ class Kv:
 
 
 def people_weight(peak: float) -> float:
-    """Places of C that `peak` interactive requests take: 0.7 each, and room for chance (√)."""
-    return 0.7 * peak + math.sqrt(peak) if peak > 0 else 0.0
+    """Places of C that `peak` interactive requests take, with room for chance."""
+    return WEIGHT * peak + CHANCE * math.sqrt(peak) if peak > 0 else 0.0
 
 
-def crowd_bound(state: State, bounds: Bounds, settings: PolicySettings) -> float:
-    """How many people in flight take the whole capacity: with so many, batch is at its floor anyway.
-
-    Who is late in such a crowd, or a larger one, is not late because of batch, and must not lower
-    the capacity. The bound corrects itself: with C too low it hides pain, which lets C grow; with C
-    too high it hides nothing. Solves 0.7·n + √n = C − floor for n; infinite while C is unknown.
-    """
-    measured = math.inf if settings.people_capacity is None else float(settings.people_capacity)
-    if state.capacity is None:
-        return measured
-    root = (math.sqrt(1 + 2.8 * max(0.0, state.capacity - bounds.floor)) - 1) / 1.4
-    return min(measured, max(1.0, root * root))
+def surge(in_flight: float, level: float) -> float:
+    """People who are on their way, judged by how far `in_flight` is above its usual `level`."""
+    return SURGE_LEAD * max(0.0, in_flight - level - SURGE_SIGMAS * math.sqrt(level + 1.0))
 
 
 def decayed_peak(peak: float, peak_at: datetime | None, in_flight: float, now: datetime) -> float:
@@ -55,3 +55,26 @@ def decayed_peak(peak: float, peak_at: datetime | None, in_flight: float, now: d
         return max(0.0, in_flight)
     passed_s = max(0.0, (now - peak_at).total_seconds())
     return max(0.0, in_flight, peak * math.pow(PEAK_KEPT_PER_S, passed_s))
+
+
+def next_level(level: float, level_at: datetime | None, in_flight: float, now: datetime) -> float:
+    """The smoothed number in flight, one reading later."""
+    if level_at is None:
+        return in_flight
+    kept = math.pow(LEVEL_KEPT_PER_S, max(0.0, (now - level_at).total_seconds()))
+    return kept * level + (1 - kept) * in_flight
+
+
+def crowd_bound(state: State, bounds: Bounds, settings: PolicySettings) -> float:
+    """How many people in flight take the whole capacity: with them, batch is at its floor anyway.
+
+    Who is late in such a crowd, or a larger one, is not late because of batch, and must not lower
+    the capacity. The bound corrects itself: with C too low it hides pain, which lets C grow; with C
+    too high it hides nothing. Solves w·n + r·√n = C − floor for n; infinite while C is unknown.
+    """
+    measured = math.inf if settings.people_capacity is None else float(settings.people_capacity)
+    if state.capacity is None:
+        return measured
+    spare = max(0.0, state.capacity - bounds.floor)
+    root = (math.sqrt(CHANCE * CHANCE + 4 * WEIGHT * spare) - CHANCE) / (2 * WEIGHT)
+    return min(measured, max(1.0, root * root))

@@ -96,6 +96,12 @@ class Reading:
     batch_round_trip_ms: float | None = None
     """Mean whole time of batch calls that ended in the window; None: none did."""
 
+    batch_samples: int = 0
+    """Streamed batch calls that ended in the window and were timed: batch is its own probe. They sit
+    in the same engine steps as people do, and say how people would fare while none are there."""
+    batch_x_p95: float | None = None
+    """95th percentile of x over those calls, against the people's first-token and per-token targets."""
+
     gauges: Gauges | None = None
 
     @property
@@ -126,6 +132,8 @@ class Reading:
             self.batch_waiting,
             self.batch_per_s,
             self.batch_round_trip_ms,
+            self.batch_samples,
+            self.batch_x_p95,
         ]
         if self.gauges is not None:
             g = self.gauges

@@ -166,6 +166,8 @@ class State:
     None: the policy has no such idea, and claims use `limit` as it stands."""
     interactive_peak: float = 0.0
     """I_pk at `decided_at`: interactive in flight, falling by 15 % a second after a peak."""
+    interactive_level: float = 0.0
+    """Interactive in flight, smoothed over some seconds: what a surge is measured against."""
     smoothed: float | None = None
     """The pressure rule's smoothed pressure; None: no reading yet."""
     cut_at: datetime | None = None

@@ -28,7 +28,7 @@ class YieldSettings:
 
     waited_s: float = 0.25
     """An interactive request that has waited so long for the engine may take places back."""
-    drain_s: float = 5.0
+    drain_s: float = 1.5
     """Over-limit calls that need longer than this to drain are asked to yield as well."""
     waste_share: float = 0.05
     """At most this share of batch work may be thrown away, over the time the caller counts."""

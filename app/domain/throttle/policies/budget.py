@@ -1,7 +1,9 @@
 """The default: remember the capacity, subtract the people.
 
-Pain (misses, near misses, waiting ages, KV memory, refusals) moves C, the capacity of the pool for
-both classes; the people's number moves the limit under it at every claim (`decide.limit_now`).
+C, the capacity of the pool for both classes, follows the x of people (the worst ratio of time to
+target, at its 95th percentile): up while it is under its aim, gently down above it, cut when people
+miss. Where people are few, timed batch calls speak for them. The people's number moves the limit
+under C at every claim (`decide.limit_now`).
 """
 
 from __future__ import annotations
@@ -18,17 +20,19 @@ from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.values import Bounds, PolicySettings, Reason, State
 
 OPTIONS: Mapping[str, float] = {
+    "aim": 0.88,  # where x at P95 is held
+    "gain": 0.10,  # growth of C per second, as a share, for each 1.0 that x is under the aim
+    "gain_down": 0.10,
+    "growth_most": 0.03,  # share per second, outside slow start
     "red_miss": 0.05,
-    "amber_near": 0.05,
     "prior_samples": 20.0,
     "cooldown_s": 2.0,
     "beta": 0.85,
     "beta_severe": 0.70,
-    "green_ticks": 2.0,
     "used_share": 0.85,
-    "slow_start_factor": 1.25,
-    "growth_least": 0.5,
-    "growth_share": 0.02,
+    "enough_samples": 20.0,
+    "slow_start_factor": 1.15,
+    "slow_start_below": 0.7,
 }
 
 
@@ -45,23 +49,27 @@ class Signal:
     light: Light
     severe: bool
     miss: float
-    near: float
+    x: float | None
+    """x at P95: of people, or where they are few the worse of theirs and that of batch calls.
+    None: nobody was timed."""
 
 
 def signal(reading: Reading, settings: PolicySettings, options: Mapping[str, float]) -> Signal:
     """Red, amber or green. With few samples the prior keeps one late request from ruling."""
     gauges = reading.gauges or Gauges()
-    kv = (gauges.kv_usage or 0.0) if gauges.age_s <= settings.gauges_stale_s else 0.0
+    fresh = gauges.age_s <= settings.gauges_stale_s
+    kv = (gauges.kv_usage or 0.0) if fresh else 0.0
     miss = (reading.misses + 0.5) / (reading.samples + options["prior_samples"])
-    near = (reading.nears + 0.5) / (reading.samples + options["prior_samples"])
     severe = reading.waiting_over_target > 0 or kv > 0.93
-    rising = gauges.preemptions_rising and gauges.age_s <= settings.gauges_stale_s
-    refused = reading.refused > 0
-    if miss > options["red_miss"] or severe or kv > 0.90 or rising or refused:
-        return Signal(Light.RED, severe, miss, near)
-    if near > options["amber_near"] or kv > 0.80:
-        return Signal(Light.AMBER, severe, miss, near)
-    return Signal(Light.GREEN, severe, miss, near)
+    x = reading.x_p95
+    if reading.samples < options["enough_samples"] and reading.batch_x_p95 is not None:
+        x = max(x or 0.0, reading.batch_x_p95)
+    troubled = kv > 0.90 or (fresh and gauges.preemptions_rising) or reading.refused > 0
+    if miss > options["red_miss"] or severe or troubled:
+        return Signal(Light.RED, severe, miss, x)
+    if kv > 0.80 or (x is not None and x > options["aim"]):
+        return Signal(Light.AMBER, severe, miss, x)
+    return Signal(Light.GREEN, severe, miss, x)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,30 +78,31 @@ class Budget:
     options: Mapping[str, float] = field(default_factory=lambda: OPTIONS)
 
     def propose(self, case: Case) -> Proposal:
-        state, reading, settings = case.state, case.reading, case.settings
-        bounds, now = case.bounds, case.now
-        options = options_of(self, settings)
-        seen = signal(reading, settings, options)
-        people = people_weight(state.interactive_peak)
-        start = bounds.floor + people
-        before = replace(state, capacity=start) if state.capacity is None else state
+        options = options_of(self, case.settings)
+        reading, bounds = case.reading, case.bounds
+        seen = signal(reading, case.settings, options)
+        people = people_weight(case.state.interactive_peak)
+        dt_s = elapsed_s(case.state, case.now)
+        before = case.state
+        if before.capacity is None:
+            before = replace(before, capacity=bounds.floor + people)
         match seen.light:
             case Light.RED:
-                reason, after = _red(before, reading, seen, options, now)
+                reason, after = _red(before, reading, seen, options, case.now)
             case Light.AMBER:
-                reason, after = Reason.NEAR_TARGET, replace(before, green_ticks=0)
+                reason, after = _amber(before, seen, options, dt_s)
             case Light.GREEN:
-                reason, after = _green(before, reading, options, bounds, elapsed_s(state, now))
-        capacity = max(after.capacity or 0.0, bounds.floor)
+                reason, after = _green(before, reading, seen, options, bounds, dt_s)
+        capacity = max(after.capacity or 0.0, float(bounds.floor))
         return Proposal(
             capacity - people,
-            people_pressure(reading, settings),
+            people_pressure(reading, case.settings),
             reason,
             replace(after, capacity=capacity),
             {
                 "light": seen.light.value,
                 "miss": seen.miss,
-                "near": seen.near,
+                "x": seen.x,
                 "capacity": capacity,
                 "people": people,
                 "batch_in_flight": float(reading.batch_in_flight),
@@ -122,23 +131,39 @@ def _red(
     )
 
 
-def _green(
-    state: State, reading: Reading, options: Mapping[str, float], bounds: Bounds, dt_s: float
+def _amber(
+    state: State, seen: Signal, options: Mapping[str, float], dt_s: float
 ) -> tuple[Reason, State]:
-    """Raise C while batch uses the limit; a limit nobody reaches has proved nothing."""
+    """Over the aim, but on target: lean back as far as x is over it."""
+    over = max(0.0, (seen.x or 0.0) - options["aim"])
+    capacity = (state.capacity or 0.0) * (1 - min(0.05, options["gain_down"] * over) * dt_s)
+    return Reason.NEAR_TARGET, replace(state, capacity=capacity, green_ticks=0, slow_start=False)
+
+
+def _green(
+    state: State,
+    reading: Reading,
+    seen: Signal,
+    options: Mapping[str, float],
+    bounds: Bounds,
+    dt_s: float,
+) -> tuple[Reason, State]:
+    """Raise C as far as x is under the aim, while batch uses the limit."""
     state = replace(state, green_ticks=state.green_ticks + 1)
     if reading.batch_in_flight < options["used_share"] * state.limit:
+        # A limit nobody reaches has proved nothing.
         return Reason.LIMIT_UNUSED, state
     capacity = state.capacity or 0.0
     most = bounds.ceiling + people_weight(state.interactive_peak)
     if capacity >= most:
         return Reason.HEADROOM, state
-    if state.green_ticks < options["green_ticks"]:
-        return Reason.HOLDING, state
-    if state.slow_start:
-        grown = options["slow_start_factor"] * capacity + 1
+    under = options["aim"] - (seen.x or 0.0)
+    evidence = min(1.0, (reading.samples + reading.batch_samples) / options["enough_samples"])
+    if state.slow_start and (seen.x or 0.0) < options["slow_start_below"]:
+        grown = capacity * options["slow_start_factor"] ** dt_s + 1
     else:
-        grown = capacity + max(options["growth_least"], options["growth_share"] * capacity) * dt_s
+        share = min(options["growth_most"], options["gain"] * under) * evidence
+        grown = capacity + share * capacity * dt_s
     return Reason.GROWING, replace(state, capacity=min(grown, most))
 
 

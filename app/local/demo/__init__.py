@@ -1,0 +1,1 @@
+"""The parts of `giveway demo`: its corpus, what it measures, and what it writes."""

@@ -1,0 +1,150 @@
+"""Worker processes: what they refuse, how they end, and that doubled ticks do nothing."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from app.worker.assembly import make
+from app.worker.queues import refusal
+from tests.processes import Processes, until, watched
+from tests.rig import MakeRig, Rig
+
+
+def ringing(one: Rig, processes: Processes) -> Any:
+    """Give the rig a bell that reaches the workers."""
+    return one.with_broker(processes.environment["GIVEWAY_BROKER__URL"])
+
+
+@pytest.mark.parametrize("pool", ["threads", "prefork"])
+def test_a_job_runs_through_a_real_worker(processes: Processes, rig: MakeRig, pool: str) -> None:
+    one = rig()
+    ringing(one, processes)
+    worker = processes.worker("batch", "-E", pool=pool).ready()
+    job = one.submit([f"text number {n}" for n in range(1000)]).job
+    assert one.wiring.ringing.ring("main") > 0
+    until(lambda: one.job(job.id).state == "completed", 40, "the job")
+
+    assert one.progress(job.id).done == 1000
+    assert one.one("SELECT count(*) FROM embeddings") == 1000
+    assert one.endpoint.ledger()["most_times_one_input_was_sent"] == 1
+    assert "ended" in worker.said
+    assert "text number" not in worker.said
+
+
+def test_on_term_a_worker_hands_its_chunk_back_and_goes(processes: Processes, rig: MakeRig) -> None:
+    one = rig()
+    ringing(one, processes)
+    one.endpoint.order({"kind": "delay", "delay_s": 0.5, "path": "embeddings"})
+    worker = processes.worker("batch").ready()
+    job = one.submit([f"text number {n}" for n in range(500)]).job
+    one.wiring.ringing.ring("main")
+    until(lambda: one.progress(job.id).done > 0, 20, "the first checkpoint")
+    began = time.monotonic()
+    worker.send(signal.SIGTERM)
+    worker.process.wait(15)
+
+    assert time.monotonic() - began < 5
+    assert one.one("SELECT count(*) FROM chunks WHERE state = 'leased'") == 0
+    assert one.rows("SELECT DISTINCT crashes, attempt FROM chunks") == [(0, 0)]
+
+
+def test_a_killed_workers_chunks_are_back_as_soon_as_it_is(
+    processes: Processes, rig: MakeRig
+) -> None:
+    one = rig()
+    ringing(one, processes)
+    one.endpoint.order({"kind": "delay", "delay_s": 0.3, "path": "embeddings"})
+    worker = processes.worker("batch").ready()
+    job = one.submit([f"text number {n}" for n in range(500)]).job
+    one.wiring.ringing.ring("main")
+    until(lambda: one.progress(job.id).done > 0, 20, "the first checkpoint")
+    worker.send(signal.SIGKILL)
+    assert one.progress(job.id).in_flight > 0
+
+    processes.worker("batch").ready()
+    until(lambda: one.progress(job.id).done == 500, 30, "the job")
+    ledger = one.endpoint.ledger()
+    assert ledger["inputs"] <= 500 + 8 * 10  # the micro-batches in flight at the kill
+
+
+def test_two_beats_and_two_control_workers_decide_once_a_tick(
+    processes: Processes, rig: MakeRig
+) -> None:
+    one = rig()
+    for _ in range(2):
+        processes.beat()
+    first = processes.worker("control")
+    second = processes.celery(
+        *("worker", "-Q", "control", "-n", "control2@test", "-P", "threads", "-c", "4"),
+        name="control2",
+    )
+    first.ready()
+    second.ready()
+    until(lambda: one.one("SELECT count(*) FROM throttle_decisions") > 0, 15, "a decision")
+    time.sleep(6)
+    gaps = one.rows(
+        "SELECT extract(epoch FROM computed_at - lag(computed_at) OVER (ORDER BY computed_at))"
+        " FROM throttle_decisions"
+    )
+    seconds = [float(gap) for (gap,) in gaps if gap is not None]
+    assert len(seconds) >= 3
+    assert min(seconds) >= 0.5
+    assert one.one("SELECT max(version) FROM throttle_limits") == len(seconds) + 1
+
+
+@pytest.mark.parametrize("arguments", [(), ("-Q", "batch,interactive")])
+def test_a_worker_of_several_queues_is_refused_with_the_right_commands(
+    processes: Processes, arguments: tuple[str, ...]
+) -> None:
+    refused = processes.celery("worker", *arguments, name="shared")
+    assert refused.process.wait(30) == 2
+    assert "celery -A app worker -P threads -Q batch" in refused.said
+    assert "Traceback" not in refused.said
+
+
+def test_a_shared_worker_starts_when_it_is_asked_for(processes: Processes) -> None:
+    processes.celery(
+        *("worker", "-P", "threads", "-c", "2"), name="shared", GIVEWAY_WORKER__SHARED="true"
+    ).ready()
+
+
+def test_a_misspelt_queue_or_setting_stops_the_start(processes: Processes) -> None:
+    assert refusal(["batc"], shared_is_wanted=False) == (
+        "no queue 'batc'; known queues: interactive, batch, control"
+    )
+    wrong = processes.celery(*("worker", "-Q", "batch"), name="wrong", GIVEWAY_THROTTLE__TICKS="2")
+    assert wrong.process.wait(30) == 2
+    assert "GIVEWAY_THROTTLE__TICK_S" in wrong.said
+    assert "Traceback" not in wrong.said
+
+
+def test_a_bell_without_a_broker_costs_less_than_a_second(rig: MakeRig) -> None:
+    one = rig(broker={"url": "redis://127.0.0.1:1/0"})
+    app = make(one.wiring)
+    one.submit(["a text"])
+    began = time.monotonic()
+    assert one.wiring.ringing.ring("main") == 0
+    assert time.monotonic() - began < 1
+    app.close()
+
+
+def test_flower_sees_ids_and_numbers_and_never_a_text(processes: Processes, rig: MakeRig) -> None:
+    one = rig()
+    app = ringing(one, processes)
+    processes.worker("batch", "-E").ready()
+    one.submit([f"text number {n}" for n in range(50)])
+    with watched(app) as events:
+        one.wiring.ringing.ring("main")
+        until(lambda: any(event["type"] == "task-succeeded" for event in events), 15, "the end")
+    app.close()
+
+    assert [e["done"] for e in events if e["type"] == "task-progress"] == [10, 20, 30, 40, 50]
+    received = next(event for event in events if event["type"] == "task-received")
+    assert received["name"] == "giveway.batch.embed"
+    assert received["kwargs"] == "{'job': 1, 'kind': 'embed'}"
+    result = next(event["result"] for event in events if event["type"] == "task-succeeded")
+    assert "'done': 50, 'failed': 0, 'tokens': " in result
