@@ -51,12 +51,12 @@ def ask(
     text = sys.stdin.read() if prompt == "-" else prompt
     if not text.strip():
         raise UsageError("the prompt is blank")
-    began = clock.monotonic_s()
     with wiring_for(config, data) as wiring:
         asked = {"prompt": text, "model": chat_model(wiring.pools, model), "max_tokens": max_tokens}
         with celery_that_answers(wiring) as app:
+            began = clock.monotonic_s()
             reply = _answer(app, asked, timeout)
-    round_trip_ms = (clock.monotonic_s() - began) * 1000
+            round_trip_ms = (clock.monotonic_s() - began) * 1000
     if as_json:
         render.json_document({**reply, "round_trip_ms": round(round_trip_ms, 1)})
         return
@@ -69,6 +69,7 @@ def ask(
 
 
 def _answer(app: Celery, asked: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    from celery.exceptions import TaskRevokedError
     from celery.exceptions import TimeoutError as NoResult
 
     from app.worker.interactive_tasks import facts
@@ -84,7 +85,7 @@ def _answer(app: Celery, asked: dict[str, Any], timeout_s: float) -> dict[str, A
     )
     try:
         reply: dict[str, Any] = result.get(timeout=timeout_s)
-    except NoResult:
+    except (NoResult, TaskRevokedError):
         raise Unavailable(
             f"no answer within {timeout_s:g} s; does the interactive worker run? "
             "see: giveway status"

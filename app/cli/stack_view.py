@@ -81,8 +81,11 @@ def print_status(found: dict[str, Any]) -> None:
     for line in addresses_of(_addresses(found)):
         typer.echo(line)
     for pool in found["pools"] or []:
-        facts = ", ".join(f"{key} {value}" for key, value in pool.items() if key != "name")
-        typer.echo(f"pool {pool.get('name')}: {facts}")
+        typer.echo(
+            f"pool {pool['name']}: limit {pool['limit']} ({pool['reason']}), "
+            f"{pool['batch_in_flight']} batch and {pool['interactive_in_flight']} interactive "
+            f"in flight of {pool['total']}"
+        )
     if "error" in found:
         typer.echo(f"pools: not known: {found['error']}")
 

@@ -178,23 +178,21 @@ def _loaded(
     from app.cli.parts.progress import Steps
     from app.domain.jobs import JobState
 
+    told = False
     with Steps() as steps:
         size = source.path.stat().st_size if source.path.is_file() else None
-        steps.begin("reading", size, "bytes")
-
-        def loading(records: int) -> None:
-            if records == 1 or not begun:
-                begun.append(True)
-                steps.begin("loading", None, "records")
-            steps.at(records)
-
-        begun: list[bool] = []
-        items = FileItems(source.path, source.options, source.shown_as, steps.at, loading)
+        reading, loading = (
+            steps.step("reading", size, "bytes"),
+            steps.step("loading", None, "items"),
+        )
+        items = FileItems(source.path, source.options, source.shown_as, reading, loading)
         while True:
             submitted = wiring.submission.submit(request, items)
             if submitted.job.state is not JobState.LOADING or not wait:
                 return submitted, items
-            steps.begin("another submission of this job is loading it", None, "")
+            if not told:
+                render.note("loading: another submission of this job is at it; waiting")
+                told = True
             threading.Event().wait(_LOOK_S)
 
 

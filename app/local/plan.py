@@ -14,6 +14,7 @@ from app.local.options import (
     INTERACTIVE,
     MIGRATIONS,
     POSTGRES,
+    VALKEY,
     StackOptions,
 )
 from app.local.spec import ProcessSpec
@@ -58,8 +59,10 @@ def plan(settings: Settings, options: StackOptions, choices: Choices) -> StackPl
             specs.append(
                 processes.worker(choices, environment, after, queue=queue, threads=threads)
             )
+    # These two need no table, so they come up while the database is still being made.
+    broker = (VALKEY,) if choices.valkey else ()
     if options.wants(BEAT):
-        specs.append(processes.beat(choices, environment, after))
+        specs.append(processes.beat(choices, environment, broker))
     if choices.flower is not None:
-        specs.append(processes.flower(choices, choices.flower, environment, after))
+        specs.append(processes.flower(choices, choices.flower, environment, broker))
     return StackPlan(tuple(specs), addresses, environment)

@@ -33,7 +33,7 @@ from app.domain.retry import RetryPolicy, cool_down_s, delay_s, may_retry
 from app.domain.routing import EndpointSpec
 from app.domain.throttle.decide import limit_now
 from app.inference.wires import Wires
-from app.kinds.base import Kind, Params, Read, Unit, checked
+from app.kinds.base import Kind, Params, Prepared, Read, Unit, checked
 from app.kinds.registry import kind as kind_named
 from app.services.claiming import Claimed, NotNow, claim, claimable
 from app.services.leases import Held, Leases
@@ -153,16 +153,18 @@ class Execution:
         lease, job = claimed.lease, claimed.job
         kind = kind_named(job.kind)
         params = checked(kind, job.params)
-        with self._database.transaction() as tx:
+
+        def read(tx: Connection) -> tuple[Prepared, Collection | None, dict[str, bytes]]:
             items = ItemStore(tx).pending(job.id, lease.first_seq, lease.last_seq, lease.seqs)
             prepared = kind.prepare(items, params)
             name = kind.collection(params)
             collection = None if name is None else VectorStore(tx).find(name)
-            known = (
-                VectorStore(tx).hashes(collection.id, [u.item.key for u in prepared.units])
-                if collection is not None
-                else {}
-            )
+            if collection is None:
+                return prepared, None, {}
+            keys = [unit.item.key for unit in prepared.units]
+            return prepared, collection, VectorStore(tx).hashes(collection.id, keys)
+
+        prepared, collection, known = self._database.patiently(read, self._leases.lease_s)
         units = [u for u in prepared.units if known.get(u.item.key) != u.content_hash]
         same = [u for u in prepared.units if known.get(u.item.key) == u.content_hash]
         work = _Work(claimed, held, kind, params, collection, self._cut(claimed, kind, units))
@@ -211,8 +213,10 @@ class Execution:
             return "yielded"
         if not ask:
             return None
-        with self._database.transaction() as tx:
-            return self._verdict(tx, work.claimed.job, work.lease)
+        job, lease = work.claimed.job, work.lease
+        return self._database.patiently(
+            lambda tx: self._verdict(tx, job, lease), self._leases.lease_s
+        )
 
     def _verdict(self, tx: Connection, job: Job, lease: Lease) -> str | None:
         """The newest leases past the limit give way, by rank; so do those of a stopped job."""
@@ -260,15 +264,20 @@ class Execution:
             failed=counts[Status.FAILED],
             prompt_tokens=tokens,
         )
-        with self._database.transaction() as tx:
+
+        def store(tx: Connection) -> None:
             if not ChunkStore(tx).hold(lease):
                 raise errors.LeaseLost
             if vectors is not None and work.collection is not None:
                 work.collection = self._write_vectors(tx, work.collection, job.id, batch, vectors)
-            ResultStore(tx).record(lease, results)
-            ChunkStore(tx).add(lease, tally)
+            # Nothing new: an earlier commit went through and only its answer was lost.
+            if ResultStore(tx).record(lease, results):
+                ChunkStore(tx).add(lease, tally)
             if counts[Status.DONE]:
                 EndpointStore(tx).answered(work.claimed.endpoint.name)
+
+        # Answered calls are paid for: while Postgres restarts they wait here, as long as the lease.
+        self._database.patiently(store, self._leases.lease_s)
         work.done += len(results) - counts[Status.FAILED]
         work.failed += counts[Status.FAILED]
         work.tokens += tokens
@@ -360,26 +369,31 @@ class Execution:
         reason: str | None = None,
     ) -> str:
         """The chunk goes back with its results kept; what failed meanwhile waits on its own."""
-        with self._database.transaction() as tx:
+        left = work.left if work.to_retry else None
+        told = None if reason is None else reason[:ERROR_LENGTH]
+
+        def give_back(tx: Connection) -> None:
             store = ChunkStore(tx)
             if not store.hold(work.lease):
                 raise errors.LeaseLost
-            left = work.left if work.to_retry else None
             self._gather_retries(store, work)
-            reason = None if reason is None else reason[:ERROR_LENGTH]
             if left == []:
                 store.finish(work.lease)
             else:
-                store.hand_back(work.lease, left, after_s, code, reason)
+                store.hand_back(work.lease, left, after_s, code, told)
+
+        self._database.patiently(give_back, self._leases.lease_s)
         return ended
 
     def _finish(self, work: _Work) -> str:
-        with self._database.transaction() as tx:
+        def finish(tx: Connection) -> None:
             store = ChunkStore(tx)
             if not store.hold(work.lease):
                 raise errors.LeaseLost
             self._gather_retries(store, work)
             store.finish(work.lease)
+
+        self._database.patiently(finish, self._leases.lease_s)
         return "finished"
 
     def _gather_retries(self, store: ChunkStore, work: _Work) -> None:

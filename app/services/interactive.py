@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -24,6 +25,7 @@ from app.storage.request_store import RequestStore
 _LOOK_S = 0.01
 """How soon a request looks again for a place; the further back in line, the later."""
 _LOOK_MOST_S = 0.2
+_END_PATIENCE_S = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,8 @@ class Interactive:
 
             def on_first_token() -> None:
                 first_token_at.append(_ms_since(began))
-                with self._database.transaction() as tx:
+                # The answer matters more than its record: a database that is away stops no stream.
+                with suppress(errors.DatabaseUnavailable), self._database.transaction() as tx:
                     RequestStore(tx).first_token(request.id)
 
             try:
@@ -109,12 +112,15 @@ class Interactive:
     def _placed(self, request: NewRequest, pool: Pool, began: float) -> EndpointSpec:
         """Wait for a place and take it: both classes together never pass the pool's total."""
         arrived = False
+
+        def look(tx: Connection) -> tuple[EndpointSpec | None, int]:
+            if not arrived:
+                RequestStore(tx).arrive(request, self._worker, self._leases.lease_s)
+            return self._try_place(tx, request, pool)
+
         while True:
-            with self._database.transaction() as tx:
-                if not arrived:
-                    RequestStore(tx).arrive(request, self._worker, self._leases.lease_s)
-                    arrived = True
-                endpoint, ahead = self._try_place(tx, request, pool)
+            endpoint, ahead = self._database.patiently(look, self._deadline_s)
+            arrived = True
             if endpoint is not None:
                 return endpoint
             if time.monotonic() - began > self._deadline_s:
@@ -156,8 +162,12 @@ class Interactive:
         prompt_tokens: int | None = None,
         completion_tokens: int | None = None,
     ) -> None:
-        with self._database.transaction() as tx:
+        def end(tx: Connection) -> None:
             RequestStore(tx).finish(request.id, state, code, prompt_tokens, completion_tokens)
+
+        # Not longer: somebody waits for the answer, and a lapsed lease ends the row as well.
+        with suppress(errors.DatabaseUnavailable):
+            self._database.patiently(end, _END_PATIENCE_S)
 
 
 def _ms_since(began: float) -> float:

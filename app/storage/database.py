@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from sqlalchemy import Connection, Engine, create_engine
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
+from app import clock
 from app.errors import DatabaseUnavailable
 
+T = TypeVar("T")
+
 _IDLE_IN_TRANSACTION_S = 30
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 2.0
 
 
 def sqlalchemy_url(url: str) -> str:
@@ -94,6 +99,25 @@ class Database:
             if error.connection_invalidated:
                 raise DatabaseUnavailable(f"Postgres went away: {_first_line(error)}") from error
             raise
+
+    def patiently(self, work: Callable[[Connection], T], patience_s: float) -> T:
+        """Run `work` in a transaction, again and again while the server is away.
+
+        For what must not be lost because a server restarts: `work` must be harmless when it is done
+        twice, since a commit whose answer got lost may have happened. Raises DatabaseUnavailable
+        when the server stayed away for `patience_s`.
+        """
+        give_up_at = clock.monotonic_s() + patience_s
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                with self.transaction() as tx:
+                    return work(tx)
+            except DatabaseUnavailable:
+                if clock.monotonic_s() + pause_s > give_up_at:
+                    raise
+            threading.Event().wait(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def close(self) -> None:
         """Close this process's connections."""

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from celery import Celery
+from celery.exceptions import TaskRevokedError
 from celery.exceptions import TimeoutError as NoResult
 
 from app import clock
@@ -241,7 +242,7 @@ class _Senders:
             reply = self._answer(number, due_s)
         except _Stopped:
             return
-        except NoResult:
+        except (NoResult, TaskRevokedError):
             code = "no_answer"
         except EndpointError as error:
             code = error.code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -47,6 +48,16 @@ class Steps:
             if self._task is not None:
                 self._bars.remove_task(self._task)
             self._task = self._bars.add_task(what, total=total, unit=unit)
+
+    def step(self, what: str, total: int | None = None, unit: str = "") -> Callable[[int], None]:
+        """A step that begins when it is first told how far it is."""
+
+        def at(done: int) -> None:
+            if self._what != what:
+                self.begin(what, total, unit)
+            self.at(done)
+
+        return at
 
     def at(self, done: int) -> None:
         """How far the step is."""

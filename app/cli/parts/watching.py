@@ -41,10 +41,10 @@ def watch(
             view = _looked(inspection, reference, screen, patience_s)
             made = view.progress
             seen = [*seen[-120:], Seen(clock.monotonic_s(), made.done + made.failed)]
-            screen.show(view, items_per_s(seen))
             if view.job.state not in OPEN:
                 screen.end(view)
                 return view
+            screen.show(view, items_per_s(seen))
             threading.Event().wait(look_s)
 
 

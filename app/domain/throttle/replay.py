@@ -55,10 +55,25 @@ def replayed(arguments: Arguments) -> Decision:
 def differences(
     arguments: Mapping[str, Any], result: Mapping[str, Any]
 ) -> dict[str, tuple[Any, Any]]:
-    """Where the replay of a stored decision is not what was stored: field → (stored, now).
+    """Where the replay of a stored decision is not what was stored: path → (stored, now).
 
     Empty: exactly the same. Compared as JSON, so that a NaN equals itself.
     """
-    stored = Decision.from_json(result).to_json()
-    now = replayed(Arguments.from_json(arguments)).to_json()
-    return {name: (stored[name], now[name]) for name in now if stored[name] != now[name]}
+    stored = _flat(Decision.from_json(result).to_json())
+    now = _flat(replayed(Arguments.from_json(arguments)).to_json())
+    return {
+        name: (stored.get(name), now.get(name))
+        for name in sorted(stored.keys() | now.keys())
+        if stored.get(name) != now.get(name)
+    }
+
+
+def _flat(plain: Mapping[str, Any], before: str = "") -> dict[str, Any]:
+    """Nested members by their path: `state.capacity`."""
+    found: dict[str, Any] = {}
+    for name, value in plain.items():
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{before}{name}.")
+        else:
+            found[before + name] = value
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sysconfig
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import orjson
@@ -39,11 +40,11 @@ def docstrings(root: Path | None = None) -> Iterator[tuple[str, str]]:
             yield (name if times[name] == 1 else f"{name}#{times[name]}"), text
 
 
-def write_corpus(path: Path, root: Path | None = None) -> int:
-    """Write it as JSONL with `id` and `text`; how many lines."""
+def write_corpus(path: Path, every: int = 1, root: Path | None = None) -> int:
+    """Write it as JSONL with `id` and `text`, or each `every`-th of it; how many lines."""
     count = 0
     with path.open("wb") as file:
-        for count, (name, text) in enumerate(docstrings(root), start=1):
+        for count, (name, text) in enumerate(islice(docstrings(root), None, None, every), start=1):
             file.write(orjson.dumps({"id": name, "text": text}) + b"\n")
     return count
 

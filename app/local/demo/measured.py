@@ -113,9 +113,7 @@ class Measured:
         for leg in self.legs:
             failed = len(leg.answers) - len(leg.latencies_ms)
             if not leg.answers or failed:
-                found.append(
-                    f"{leg.name}: {failed} of {len(leg.answers)} people's requests failed"
-                )
+                found.append(f"{leg.name}: {failed} of {len(leg.answers)} people's requests failed")
             if leg.done + leg.failed_items < leg.total or leg.failed_items:
                 found.append(
                     f"{leg.name}: {leg.done:,} of {leg.total:,} items done, "

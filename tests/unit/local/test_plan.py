@@ -81,7 +81,8 @@ def test_the_simulated_endpoint_has_the_places_of_the_first_pool():
     assert EndpointSettings(**endpoint).pool == "gpu"
     assert (endpoint["kind"], endpoint["max_concurrency"]) == ("simulated", 5)
     assert endpoint["base_url"] == stack.addresses.endpoint_url == "http://127.0.0.1:20004/v1"
-    assert _spec(stack, "simulated").argv[-2:] == ("--places", "5")
+    argv = _spec(stack, "simulated").argv
+    assert argv[argv.index("--places") + 1] == "5"
 
 
 def test_what_every_child_is_told_makes_the_same_settings(monkeypatch):
@@ -108,6 +109,11 @@ def test_servers_stop_after_all_that_use_them():
 
 def test_workers_wait_for_servers_and_tables_but_not_for_the_endpoint():
     assert _spec(_planned(), "batch").after == ("postgres", "valkey", "migrations")
+
+
+def test_beat_and_flower_wait_for_the_broker_only():
+    assert _spec(_planned(), "beat").after == _spec(_planned(), "flower").after == ("valkey",)
+    assert _spec(_planned(valkey=None), "beat").after == ()
 
 
 def test_only_names_what_is_wanted_and_a_worker_brings_its_tables(tmp_path):

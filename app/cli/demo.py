@@ -1,0 +1,158 @@
+"""`giveway demo`: all of it on this machine, in about a minute."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import render
+from app.cli.common import JsonFlag
+
+if TYPE_CHECKING:
+    from app.cli.parts.demo_run import Pace
+    from app.cli.parts.demo_view import DemoView
+    from app.local.demo.measured import Measured
+    from app.local.state import StackState
+
+PANEL = "The stack"
+ORDER = 90
+_QUICK_EVERY, _QUICK_S = 3, 4.0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(demo)
+
+
+def demo(
+    *,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the stack running.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="A third of the work.")] = False,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, max=120, help="Of people alone, at first.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Where the report goes.")] = Path("giveway-demo"),
+    as_json: JsonFlag = False,
+) -> None:
+    """Embed Python's docstrings while people ask: without a limit, then with Giveway.
+
+    A stack of its own runs in a temporary folder. Eight requests a second come in three times, the
+    same ones: alone, beside a backfill that nothing holds back, and beside the same backfill under
+    Giveway. Exit status 0 only if every item was embedded and people waited less with Giveway.
+    """
+    from app.cli.parts.demo_run import Pace
+    from app.cli.parts.demo_view import DemoView
+
+    pace = Pace(_QUICK_S, _QUICK_EVERY) if quick else Pace()
+    if seconds is not None:
+        pace = Pace(seconds, pace.every)
+    with _stopped_by_signals(), DemoView() as view, _stack(view, keep=keep) as state:
+        measured = _measured(view, state, pace)
+    _report(measured, output, as_json=as_json)
+    if keep:
+        _tell_where(state)
+    if measured.faults():
+        raise typer.Exit(render.FAILED)
+
+
+@contextmanager
+def _stack(view: DemoView, *, keep: bool) -> Iterator[StackState]:
+    """The stack; gone with its folder at the end, unless it is kept."""
+    from app.cli.parts.demo_run import start_stack
+    from app.local import background
+
+    data = Path(tempfile.mkdtemp(prefix="giveway-demo-"))
+    is_kept = False
+    view.say(f"starting Postgres, Valkey, three workers, beat, Flower and an endpoint in {data}")
+    try:
+        yield start_stack(data, lambda _state: None)
+        is_kept = keep
+    finally:
+        if not is_kept:
+            with _undisturbed():
+                background.stop(data)
+                shutil.rmtree(data, ignore_errors=True)
+
+
+def _measured(view: DemoView, state: StackState, pace: Pace) -> Measured:
+    from app.cli.common import wiring_for
+    from app.cli.parts.bell import celery_that_answers
+    from app.cli.parts.demo_run import Course
+    from app.local.demo.corpus import write_corpus
+
+    data = Path(state.data)
+    corpus = data / "docstrings.jsonl"
+    count = write_corpus(corpus, pace.every)
+    view.say(f"{count:,} docstrings of the Python standard library are the corpus")
+    config = Path(state.config) if state.config else None
+    with wiring_for(config, data) as wiring, celery_that_answers(wiring) as celery:
+        return Course(wiring, celery, corpus, view.show).run(pace, view.over)
+
+
+def _report(measured: Measured, output: Path, *, as_json: bool) -> None:
+    import orjson
+
+    from app.local.demo.picture import draw
+    from app.local.demo.report import report_text
+
+    output.mkdir(parents=True, exist_ok=True)
+    document, text = measured.document(), report_text(measured)
+    (output / "report.json").write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
+    (output / "report.txt").write_text(text, encoding="utf-8")
+    drawn = draw(measured, output / "picture.svg")
+    if as_json:
+        render.json_document(document)
+    else:
+        typer.echo("\n" + text)
+    written = ("report.json", "report.txt", *(["picture.svg"] if drawn else []))
+    render.note(f"written to {output}: {', '.join(written)}")
+
+
+def _tell_where(state: StackState) -> None:
+    from app.cli.stack_view import addresses_of
+
+    lines = [
+        "the stack runs on",
+        *addresses_of(state.addresses),
+        f"data:     {state.data}",
+        f'try:      giveway search python "open a zip archive" --data {state.data}',
+        f"stop it:  giveway down --data {state.data}; rm -r {state.data}",
+    ]
+    for line in lines:
+        render.note(line)
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """TERM and HUP end the demo as Ctrl-C does."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with _handled({signal.SIGTERM: interrupt, signal.SIGHUP: interrupt}):
+        yield
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Impatience must not leave half a stack behind."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    with _handled(dict.fromkeys(numbers, signal.SIG_IGN)):
+        yield
+
+
+@contextmanager
+def _handled(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
