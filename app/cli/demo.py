@@ -6,6 +6,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,7 +54,7 @@ def demo(
     pace = Pace(_QUICK_S, _QUICK_EVERY) if quick else Pace()
     if seconds is not None:
         pace = Pace(seconds, pace.every)
-    with _stopped_by_signals(), DemoView() as view, _stack(view, keep=keep) as state:
+    with _stopped_by_signals(), DemoView() as view, _stack(view, pace, keep=keep) as state:
         measured = _measured(view, state, pace)
     _report(measured, output, as_json=as_json)
     if keep:
@@ -63,16 +64,21 @@ def demo(
 
 
 @contextmanager
-def _stack(view: DemoView, *, keep: bool) -> Iterator[StackState]:
-    """The stack; gone with its folder at the end, unless it is kept."""
-    from app.cli.parts.demo_run import start_stack
+def _stack(view: DemoView, pace: Pace, *, keep: bool) -> Iterator[StackState]:
+    """The stack, with the corpus in its folder; both gone at the end, unless they are kept."""
+    from app.cli.parts.demo_run import CORPUS, start_stack
     from app.local import background
+    from app.local.demo.corpus import write_corpus
 
     data = Path(tempfile.mkdtemp(prefix="giveway-demo-"))
     is_kept = False
     view.say(f"starting Postgres, Valkey, three workers, beat, Flower and an endpoint in {data}")
     try:
-        yield start_stack(data, lambda _state: None)
+        with ThreadPoolExecutor(1) as pool:
+            corpus = pool.submit(write_corpus, data / CORPUS, pace.every)
+            state = start_stack(data)
+            view.say(f"the corpus: {corpus.result():,} docstrings of Python's standard library")
+        yield state
         is_kept = keep
     finally:
         if not is_kept:
@@ -84,16 +90,12 @@ def _stack(view: DemoView, *, keep: bool) -> Iterator[StackState]:
 def _measured(view: DemoView, state: StackState, pace: Pace) -> Measured:
     from app.cli.common import wiring_for
     from app.cli.parts.bell import celery_that_answers
-    from app.cli.parts.demo_run import Course
-    from app.local.demo.corpus import write_corpus
+    from app.cli.parts.demo_run import CORPUS, Course
 
     data = Path(state.data)
-    corpus = data / "docstrings.jsonl"
-    count = write_corpus(corpus, pace.every)
-    view.say(f"{count:,} docstrings of the Python standard library are the corpus")
     config = Path(state.config) if state.config else None
     with wiring_for(config, data) as wiring, celery_that_answers(wiring) as celery:
-        return Course(wiring, celery, corpus, view.show).run(pace, view.over)
+        return Course(wiring, celery, data / CORPUS, view.show).run(pace, view.over)
 
 
 def _report(measured: Measured, output: Path, *, as_json: bool) -> None:

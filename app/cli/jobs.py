@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from app.wiring import Wiring
 
 PANEL = "Jobs"
+ORDER = 10
 _MOST_CHUNKS = 100_000
 
 Ref = Annotated[str, typer.Argument(metavar="JOB", help="Its key or its id.")]

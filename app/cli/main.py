@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
@@ -22,6 +22,9 @@ from app.cli import render
 PANELS = ("The stack", "Jobs", "Collections", "People", "The throttle", "Operations")
 """The headings, in their order; what names none stands under the last."""
 
+Place = tuple[int, int, str]
+"""Heading, place under it, module."""
+
 _CLICK_ERROR: type[Any] = next(
     cls for cls in typer.BadParameter.__mro__ if cls.__name__ == "ClickException"
 )
@@ -29,6 +32,14 @@ _CLICK_ERROR: type[Any] = next(
 
 class Giveway(TyperGroup):
     """The root: the one place where an error becomes a line and an exit code."""
+
+    places: ClassVar[dict[str, Place]] = {}
+    """Where each command stands in the help."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """By heading; typer alone would show all groups after all commands."""
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: self.places.get(name, (len(PANELS), 0, name)))
 
     def main(
         self,
@@ -43,6 +54,8 @@ class Giveway(TyperGroup):
         given = sys.argv[1:] if args is None else list(args)
         try:
             code = super().main(given, prog_name, complete_var, False, windows_expand_args, **extra)
+            if code == render.INTERRUPTED:  # typer has made it of a KeyboardInterrupt
+                code = render.tell(KeyboardInterrupt())
         except _CLICK_ERROR as error:
             code = _tell_wrong_use(error)
         except typer.Abort:
@@ -54,7 +67,7 @@ class Giveway(TyperGroup):
 
 
 def _tell_wrong_use(error: Any) -> int:
-    if not error.message or type(error).__name__ == "NoArgsIsHelpError":
+    if type(error).__name__ == "NoArgsIsHelpError":
         error.show()  # The help of a group that was given no command.
         return render.WRONG_USE
     typer.echo(f"giveway: {error.format_message()}", err=True)
@@ -94,8 +107,9 @@ def root(
 
 def build() -> typer.Typer:
     """The application with every command that this folder holds."""
+    places: dict[str, Place] = {}
     made = typer.Typer(
-        cls=Giveway,
+        cls=type("Root", (Giveway,), {"places": places}),
         name="giveway",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -103,13 +117,12 @@ def build() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     made.callback()(root)
-    modules = [m for m in _modules() if hasattr(m, "register")]
-    for module in sorted(modules, key=_place):
+    for module in _modules():
         commands, groups = len(made.registered_commands), len(made.registered_groups)
         module.register(made)
         for added in (made.registered_commands[commands:], made.registered_groups[groups:]):
             for one in added:
-                _head(one, _panel(module))
+                places[_name(one)] = _placed(one, module)
     return made
 
 
@@ -124,21 +137,23 @@ def main() -> None:
 def _modules() -> list[ModuleType]:
     found = (m.name for m in pkgutil.iter_modules(app.cli.__path__) if not m.ispkg)
     names = (name for name in found if name != "main" and not name.endswith("_view"))
-    return [import_module(f"app.cli.{name}") for name in names]
+    modules = [import_module(f"app.cli.{name}") for name in names]
+    return [module for module in modules if hasattr(module, "register")]
 
 
-def _head(command: Any, panel: str) -> None:
+def _name(command: Any) -> str:
+    if isinstance(command.name, str):
+        return command.name
+    return str(command.callback.__name__).replace("_", "-")
+
+
+def _placed(command: Any, module: ModuleType) -> Place:
+    """Put the command under its own heading, or under that of its module; its place."""
     if not isinstance(command.rich_help_panel, str):
-        command.rich_help_panel = panel
-
-
-def _place(module: ModuleType) -> tuple[int, int, str]:
-    return PANELS.index(_panel(module)), getattr(module, "ORDER", 50), module.__name__
-
-
-def _panel(module: ModuleType) -> str:
-    panel = getattr(module, "PANEL", PANELS[-1])
-    return panel if panel in PANELS else PANELS[-1]
+        command.rich_help_panel = getattr(module, "PANEL", PANELS[-1])
+    panel = command.rich_help_panel
+    at = PANELS.index(panel) if panel in PANELS else len(PANELS)
+    return at, getattr(module, "ORDER", 50), module.__name__
 
 
 if __name__ == "__main__":

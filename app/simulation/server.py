@@ -51,9 +51,9 @@ class Call:
     """One request to the server, from submission to its last token. Times are in seconds."""
 
     __slots__ = (
+        "ahead",
         "batch",
         "closed",
-        "crowd",
         "done",
         "end_step",
         "ended_at",
@@ -86,7 +86,7 @@ class Call:
         self.entered_at = -1.0
         self.first_at: float | None = None
         self.ended_at: float | None = None
-        self.crowd = 0
+        self.ahead = 0
         self.refused = False
         self.x = math.nan
 

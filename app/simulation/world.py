@@ -7,13 +7,14 @@ The throttle is production's: `decide` at every tick from a reading, `limit_now`
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import IntEnum
 
 from app.domain.throttle.decide import decide, limit_now
-from app.domain.throttle.feedforward import crowd_bound
+from app.domain.throttle.feedforward import blaming
 from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.samples import NEAR_X, Sample, nearest_rank, x_of
 from app.domain.throttle.values import Bounds, PolicySettings, State
@@ -187,7 +188,7 @@ class World:
 
     def _arrive(self, t: float, prompt: int, output: int) -> None:
         call = Call(t, prompt, output, batch=False, streams=self.setup.workload.streams)
-        call.crowd = len(self._flying)
+        call.ahead = len(self._flying)
         self.trace.people.append(call)
         self._flying[call] = None
         self._arrived.append(t)
@@ -228,7 +229,6 @@ class World:
         if not call.batch:
             self._flying.pop(call, None)
             self._placed -= 1
-            call.crowd = max(call.crowd, len(self._flying))
             sample = self._sample(call, t)
             x = x_of(sample, self.setup.policy)
             call.x = x if x is not None else 0.0
@@ -260,7 +260,7 @@ class World:
             output_tokens=call.output if ended else None,
             finished=ended,
             streams=call.streams,
-            crowd=call.crowd,
+            ahead=call.ahead,
         )
 
     # -- batch -----------------------------------------------------------------------------------
@@ -384,11 +384,11 @@ class World:
         xs: list[float] = []
         left_out = over = 0
         whole: list[float] = []
-        bound = crowd_bound(self.state, self.setup.bounds, policy)
+        bound = blaming(policy, self.state, self.setup.bounds).people_capacity or math.inf
         for _, call in self._recent:
             x = call.x
             over += x > 1.0
-            if call.crowd < bound:
+            if call.ahead < bound:
                 xs.append(x)
             else:
                 left_out += 1
@@ -396,10 +396,9 @@ class World:
             whole.append((call.ended_at - call.submitted_at) * 1000.0)
         waiting = late = 0
         oldest = 0.0
-        crowd = len(self._flying) - 1
         for call in self._flying:
             sample = self._sample(call, t)
-            ours = max(call.crowd, crowd) < bound
+            ours = call.ahead < bound
             x = x_of(sample, policy) or 0.0
             over += x > 1.0
             if ours:

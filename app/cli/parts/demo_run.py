@@ -29,14 +29,15 @@ if TYPE_CHECKING:
     from app.services.inspection import JobView, PoolView
     from app.wiring import Wiring
 
-COLLECTION = "python"
+CORPUS, COLLECTION = "docstrings.jsonl", "python"
 QUERIES = (
     "how do I read a compressed file",
     "wait until several threads have all arrived",
     "turn a date into text",
 )
-RPS, MAX_TOKENS, PROMPT_WORDS, SEED = 8.0, 16, 24, 7
+RPS, MAX_TOKENS, PROMPT_WORDS, SEED = 10.0, 16, 24, 7
 _HITS = 3
+_CHUNKS_A_PLACE = 2
 _LOOK_S = 0.25
 _LONGEST_LEG_S = 300.0
 _WARM_UP_S = 2.0
@@ -63,7 +64,7 @@ class Seen:
 Show = Callable[[Seen], None]
 
 
-def start_stack(data: Path, on_change: Callable[[StackState], None]) -> StackState:
+def start_stack(data: Path) -> StackState:
     """The embedded stack on `data`, with the demo's own settings and nobody else's."""
     from app.local import background, ports
     from app.local.options import SIMULATED, StackOptions
@@ -74,7 +75,7 @@ def start_stack(data: Path, on_change: Callable[[StackState], None]) -> StackSta
     file = data / "giveway.toml"
     file.write_text(config.config_toml(port), encoding="utf-8")
     options = StackOptions(data=data, config=file, endpoint_port=port, simulate=True)
-    return background.start(options, on_change)
+    return background.start(options)
 
 
 @contextmanager
@@ -103,14 +104,16 @@ class Course:
         """All of it. `say_leg` is told of each leg that is over."""
         for pool in (config.GIVEWAY, config.UNTHROTTLED):
             run_load(self._celery, replace(_people(pool, _WARM_UP_S), seed=SEED + 1))
-        legs = []
-        for act in (
-            lambda: self._alone(pace.alone_s),
-            lambda: self._with_backfill(UNTHROTTLED, config.UNTHROTTLED),
-            lambda: self._with_backfill(THROTTLED, config.GIVEWAY),
-        ):
-            legs.append(act())
-            say_leg(legs[-1])
+        legs: list[Leg] = []
+        acts: tuple[Callable[[], Leg], ...] = (
+            partial(self._alone, pace.alone_s),
+            partial(self._with_backfill, UNTHROTTLED, config.UNTHROTTLED),
+            partial(self._with_backfill, THROTTLED, config.GIVEWAY),
+        )
+        for act in acts:
+            leg = act()
+            legs.append(leg)
+            say_leg(leg)
         return Measured(
             target_ms=config.TARGET_P95_MS,
             legs=tuple(legs),
@@ -163,7 +166,10 @@ class Course:
         items = FileItems(self._corpus, options, self._corpus.name, _nothing, _nothing)
         collection = COLLECTION if pool == config.GIVEWAY else f"{COLLECTION}-{pool}"
         params = {"model": config.EMBED[pool], "collection": collection, "prefix": ""}
-        request = JobRequest(kind="embed", params=params, key=f"docstrings-{name}")
+        lines = self._corpus.read_bytes().count(b"\n")
+        chunk_items = max(1, -(-lines // (_CHUNKS_A_PLACE * (config.PLACES - 1))))
+        key = f"docstrings-{name}"
+        request = JobRequest(kind="embed", params=params, key=key, chunk_items=chunk_items)
         job = self._wiring.submission.submit(request, items).job
         self._wiring.ringing.ring(pool)
         return job.key

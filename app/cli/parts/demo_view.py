@@ -86,9 +86,9 @@ def _line(seen: Seen, pace: float | None) -> str:
     parts = [f"people's P95 {render.ms(seen.pool.reading.p95_ms)}"]
     if seen.job is not None:
         made = seen.job.progress
+        flying, limit, why = seen.pool.batch_in_flight, seen.pool.limit, _words(seen.pool.reason)
         parts += [
-            f"{seen.pool.batch_in_flight} batch in flight of {seen.pool.limit} "
-            f"({_words(seen.pool.reason)})",
+            f"{flying} batch in flight of {limit} ({why})",
             f"{made.done:,}/{made.total:,} items",
             "" if pace is None else f"{pace:,.0f} items/s",
         ]

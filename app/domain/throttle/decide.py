@@ -96,6 +96,8 @@ def limit_now(
         peak = decayed_peak(state.interactive_peak, state.decided_at, interactive_in_flight, now)
         coming = surge(interactive_in_flight, state.interactive_level)
         wanted = state.capacity - people_weight(peak + coming)
+    if state.quiet_limit is not None and not interactive_in_flight:
+        wanted = max(wanted, state.quiet_limit)
     if kv is not None:
         wanted = min(wanted, kv.limit)
     return bounds.clamp(max(wanted, state.deadline_floor or 0))
@@ -150,6 +152,7 @@ def _at_floor(
         green_ticks=0,
         override=override,
         deadline_floor=None,
+        quiet_limit=None,
     )
     return Decision(limit, 0.0, reason, kept, {"doubt": doubt})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from app.domain.throttle.values import Bounds, PolicySettings, State
@@ -65,16 +65,19 @@ def next_level(level: float, level_at: datetime | None, in_flight: float, now: d
     return kept * level + (1 - kept) * in_flight
 
 
-def crowd_bound(state: State, bounds: Bounds, settings: PolicySettings) -> float:
-    """How many people in flight take the whole capacity: with them, batch is at its floor anyway.
+def blaming(policy: PolicySettings, state: State, bounds: Bounds) -> PolicySettings:
+    """The settings to take a reading with: `people_capacity` as far as `state` knows better.
 
-    Who is late in such a crowd, or a larger one, is not late because of batch, and must not lower
-    the capacity. The bound corrects itself: with C too low it hides pain, which lets C grow; with C
-    too high it hides nothing. Solves w·n + r·√n = C − floor for n; infinite while C is unknown.
+    The people whom capacity C bears alone solve w·n + r·√n = C − floor: with so many in flight batch
+    is at its floor anyway. Who came into such a crowd is not late because of batch, and must not
+    lower C. The bound corrects itself: with C too low it hides pain, which lets C grow again; with C
+    too high it hides nothing.
     """
-    measured = math.inf if settings.people_capacity is None else float(settings.people_capacity)
     if state.capacity is None:
-        return measured
+        return policy
     spare = max(0.0, state.capacity - bounds.floor)
     root = (math.sqrt(CHANCE * CHANCE + 4 * WEIGHT * spare) - CHANCE) / (2 * WEIGHT)
-    return min(measured, max(1.0, root * root))
+    people = max(1, math.ceil(root * root))
+    if policy.people_capacity is not None:
+        people = min(people, policy.people_capacity)
+    return replace(policy, people_capacity=people)

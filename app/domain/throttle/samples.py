@@ -33,9 +33,8 @@ class Sample:
     streams: bool = True
     error_code: str | None = None
     queue_wait_ms: float | None = None
-    crowd: int = 0
-    """Other interactive requests of the pool in flight beside it: the larger of the number when it
-    was submitted and the number when it ended (or now)."""
+    ahead: int = 0
+    """Other interactive requests of the pool that were in flight when this one was submitted."""
 
 
 def x_of(sample: Sample, settings: PolicySettings) -> float | None:
@@ -62,9 +61,12 @@ def x_of(sample: Sample, settings: PolicySettings) -> float | None:
     return max(first, per_token_ms / settings.per_token_target_ms)
 
 
-def attributable(sample: Sample, crowd_bound: float) -> bool:
-    """Whether less batch could have helped: too few people were there to make it late alone."""
-    return sample.crowd < crowd_bound
+def attributable(sample: Sample, settings: PolicySettings) -> bool:
+    """Whether less batch could have helped: too few people were ahead to make it late alone.
+
+    The settings are those of `feedforward.blaming`, which know how many people that is.
+    """
+    return settings.people_capacity is None or sample.ahead < settings.people_capacity
 
 
 def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
@@ -81,7 +83,6 @@ def summarise(
     computed_at: datetime,
     *,
     arrivals: int,
-    crowd_bound: float = math.inf,
     interactive_recent_peak: int = 0,
     batch_in_flight: int = 0,
     batch_waiting: int = 0,
@@ -92,8 +93,7 @@ def summarise(
 ) -> Reading:
     """The reading of `samples`: all requests that ended in the window, and all in flight now.
 
-    `arrivals` are the submissions in the window; `crowd_bound` is `feedforward.crowd_bound` of the
-    state that the last decision left.
+    `arrivals` are the submissions in the window.
     """
     ended = [s for s in samples if s.finished]
     good = [s for s in ended if s.error_code is None]
@@ -107,9 +107,9 @@ def summarise(
     )
     queued = sorted(s.queue_wait_ms for s in samples if s.queue_wait_ms is not None)
     rated = [(s, x) for s in samples if (x := x_of(s, settings)) is not None]
-    ours = sorted(x for s, x in rated if attributable(s, crowd_bound))
+    ours = sorted(x for s, x in rated if attributable(s, settings))
     waiting = [s for s in flying if s.first_token_ms is None and s.streams]
-    blamed = [s.age_ms for s in waiting if attributable(s, crowd_bound)]
+    blamed = [s.age_ms for s in waiting if attributable(s, settings)]
     return Reading(
         computed_at=computed_at,
         window_s=settings.window_s,

@@ -52,7 +52,6 @@ max_concurrency = {total}
 
 # Short micro-batches: nobody can be let in while one is being computed.
 [batch]
-chunk_items = {chunk_items}
 micro_batch_items = {micro_batch_items}
 micro_batch_tokens = {micro_batch_tokens}
 
@@ -60,9 +59,8 @@ micro_batch_tokens = {micro_batch_tokens}
 window_s = 5
 """
 
-MICRO_BATCH_ITEMS = 32
-MICRO_BATCH_TOKENS = 512
-CHUNK_ITEMS = 128
+MICRO_BATCH_ITEMS = 16
+MICRO_BATCH_TOKENS = 256
 
 
 def config_toml(endpoint_port: int) -> str:
@@ -81,7 +79,6 @@ def config_toml(endpoint_port: int) -> str:
         embed=EMBED[GIVEWAY],
         chat_unthrottled=CHAT[UNTHROTTLED],
         embed_unthrottled=EMBED[UNTHROTTLED],
-        chunk_items=CHUNK_ITEMS,
         micro_batch_items=MICRO_BATCH_ITEMS,
         micro_batch_tokens=MICRO_BATCH_TOKENS,
     )

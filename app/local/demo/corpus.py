@@ -42,11 +42,12 @@ def docstrings(root: Path | None = None) -> Iterator[tuple[str, str]]:
 
 def write_corpus(path: Path, every: int = 1, root: Path | None = None) -> int:
     """Write it as JSONL with `id` and `text`, or each `every`-th of it; how many lines."""
-    count = 0
-    with path.open("wb") as file:
-        for count, (name, text) in enumerate(islice(docstrings(root), None, None, every), start=1):
-            file.write(orjson.dumps({"id": name, "text": text}) + b"\n")
-    return count
+    lines = [
+        orjson.dumps({"id": name, "text": text})
+        for name, text in islice(docstrings(root), None, None, every)
+    ]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return len(lines)
 
 
 def _documented(path: Path, module: str) -> Iterator[tuple[str, str]]:

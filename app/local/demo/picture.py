@@ -13,12 +13,12 @@ _WINDOW_S = 3.0
 
 
 def draw(measured: Measured, path: Path) -> bool:
-    """Write it as SVG; False where matplotlib is not installed (extra `charts`)."""
+    """Write it, as `path` ends (.svg, .png). False: matplotlib (extra `charts`) is missing."""
     try:
         import matplotlib
     except ImportError:
         return False
-    matplotlib.use("svg")
+    matplotlib.use("agg")
     from matplotlib import pyplot
 
     # The same figures give the same file, and text stays text.
@@ -30,7 +30,7 @@ def draw(measured: Measured, path: Path) -> bool:
             _people(above, leg)
             _batch(below, leg)
         _frame(above, below, measured)
-        figure.savefig(path, format="svg", metadata={"Date": None})
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
         pyplot.close(figure)
     return True
 

@@ -16,14 +16,15 @@ from enum import StrEnum
 from app.domain.throttle.feedforward import people_weight
 from app.domain.throttle.policies.base import Case, Proposal, elapsed_s, options_of
 from app.domain.throttle.pressure import people_pressure
+from app.domain.throttle.quiet import next_quiet, somebody
 from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.values import Bounds, PolicySettings, Reason, State
 
 OPTIONS: Mapping[str, float] = {
     "aim": 0.88,  # where x at P95 is held
-    "gain": 0.10,  # growth of C per second, as a share, for each 1.0 that x is under the aim
+    "gain": 0.20,  # growth of C per second, as a share, for each 1.0 that x is under the aim
     "gain_down": 0.10,
-    "growth_most": 0.03,  # share per second, outside slow start
+    "growth_most": 0.05,  # share per second, outside slow start
     "red_miss": 0.05,
     "prior_samples": 20.0,
     "cooldown_s": 2.0,
@@ -52,6 +53,8 @@ class Signal:
     x: float | None
     """x at P95: of people, or where they are few the worse of theirs and that of batch calls.
     None: nobody was timed."""
+    calm: bool = True
+    """KV memory is under its warning mark."""
 
 
 def signal(reading: Reading, settings: PolicySettings, options: Mapping[str, float]) -> Signal:
@@ -60,16 +63,17 @@ def signal(reading: Reading, settings: PolicySettings, options: Mapping[str, flo
     fresh = gauges.age_s <= settings.gauges_stale_s
     kv = (gauges.kv_usage or 0.0) if fresh else 0.0
     miss = (reading.misses + 0.5) / (reading.samples + options["prior_samples"])
+    calm = kv <= 0.80
     severe = reading.waiting_over_target > 0 or kv > 0.93
     x = reading.x_p95
     if reading.samples < options["enough_samples"] and reading.batch_x_p95 is not None:
         x = max(x or 0.0, reading.batch_x_p95)
     troubled = kv > 0.90 or (fresh and gauges.preemptions_rising) or reading.refused > 0
     if miss > options["red_miss"] or severe or troubled:
-        return Signal(Light.RED, severe, miss, x)
-    if kv > 0.80 or (x is not None and x > options["aim"]):
-        return Signal(Light.AMBER, severe, miss, x)
-    return Signal(Light.GREEN, severe, miss, x)
+        return Signal(Light.RED, severe, miss, x, calm)
+    if not calm or (x is not None and x > options["aim"]):
+        return Signal(Light.AMBER, severe, miss, x, calm)
+    return Signal(Light.GREEN, severe, miss, x, calm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,9 @@ class Budget:
         if before.capacity is None:
             before = replace(before, capacity=bounds.floor + people)
         match seen.light:
+            case Light.RED if before.quiet_limit is not None and not somebody(reading):
+                # The trial beyond C went too far (see `quiet`); C itself has shown nothing.
+                reason, after = Reason.OVERLOAD, before
             case Light.RED:
                 reason, after = _red(before, reading, seen, options, case.now)
             case Light.AMBER:
@@ -94,8 +101,15 @@ class Budget:
             case Light.GREEN:
                 reason, after = _green(before, reading, seen, options, bounds, dt_s)
         capacity = max(after.capacity or 0.0, float(bounds.floor))
+        after = next_quiet(
+            after, reading, capacity - people, dt_s, sound=seen.light is not Light.RED and seen.calm
+        )
+        limit = capacity - people
+        if after.quiet_limit is not None and after.quiet_limit > limit and not somebody(reading):
+            limit = after.quiet_limit
+            reason = reason if reason is Reason.OVERLOAD else Reason.NO_TRAFFIC
         return Proposal(
-            capacity - people,
+            limit,
             people_pressure(reading, case.settings),
             reason,
             replace(after, capacity=capacity),

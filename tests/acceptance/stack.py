@@ -1,0 +1,149 @@
+"""A whole stack, as a person starts it, for stories that span it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.processes import until
+from tests.served import Served
+
+CONFIG = """
+[[pools]]
+name = "main"
+total = 8
+batch_min = 1
+batch_max = 7
+target_p95_ms = 500
+
+[[endpoints]]
+name = "gpu-a"
+pool = "main"
+base_url = "{url}"
+models = ["fake-chat", "fake-embed"]
+max_concurrency = 8
+"""
+
+
+class Stack:
+    """`giveway` on one folder. `more` are environment variables of every command."""
+
+    def __init__(self, folder: Path, endpoint: Served, **more: str) -> None:
+        self.folder = folder
+        self.endpoint = endpoint
+        self.config = folder / "giveway.toml"
+        self.config.write_text(CONFIG.format(url=endpoint.url))
+        self.data = folder / "data"
+        self.environment = {
+            **os.environ,
+            "GIVEWAY_CONFIG": str(self.config),
+            "GIVEWAY_DATA": str(self.data),
+            **more,
+        }
+
+    def run(self, *arguments: str, within_s: float = 120, stdin: str | None = None) -> Any:
+        """Run a command to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "app.cli.main", *arguments],
+            env=self.environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            input=stdin,
+            timeout=within_s,
+            check=False,
+        )
+
+    def json(self, *arguments: str, within_s: float = 120) -> Any:
+        """The document that a command prints."""
+        done = self.run(*arguments, "--json", within_s=within_s)
+        assert done.stdout, f"{arguments}: {done.returncode}\n{done.stderr}"
+        return json.loads(done.stdout)
+
+    def up(self) -> None:
+        """Start, and wait until it is ready."""
+        done = self.run("up", "--detach")
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def down(self) -> None:
+        """Stop; nothing of it is left."""
+        self.run("down")
+
+    def pids(self) -> dict[str, int]:
+        """Process ids by name, those that run."""
+        found = self.json("status")["processes"]
+        return {one["name"]: one["pid"] for one in found if one["pid"]}
+
+    def kill(self, name: str) -> None:
+        """kill -9 one process, and wait until the supervisor has it back."""
+        before = self.pids()[name]
+        os.kill(before, signal.SIGKILL)
+        until(lambda: self.pids().get(name, before) != before, 30, f"the return of {name}")
+
+    def kill_all(self) -> None:
+        """kill -9 the supervisor and everything under it, at once."""
+        supervisor = psutil.Process(self.json("status")["supervisor"]["pid"])
+        family = [*supervisor.children(recursive=True), supervisor]
+        for process in family:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(family, timeout=10)
+
+    def submit(self, file: Path, key: str) -> Any:
+        """Submit an embed job; the document."""
+        return self.json(
+            *("submit", "embed", str(file), "--id-field", "id", "--text-field", "text"),
+            *("--collection", "docs", "--model", "fake-embed", "--key", key),
+        )
+
+    def job(self, key: str) -> Any:
+        """`jobs show`."""
+        return self.json("jobs", "show", key)
+
+    def done(self, key: str) -> int:
+        """Items done; what was known last while the database is away."""
+        with suppress(AssertionError):
+            return int(self.job(key)["done"])
+        return -1
+
+    def wait_done(self, key: str, count: int, within_s: float = 120) -> None:
+        """Wait until `count` items are done."""
+        until(lambda: self.done(key) >= count, within_s, f"{count} items of {key}")
+
+    def wait_completed(self, key: str, within_s: float = 180) -> Any:
+        """Wait until the job has completed; its document."""
+        end = time.monotonic() + within_s
+        while True:
+            with suppress(AssertionError):
+                job = self.job(key)
+                if job["state"] in ("completed", "failed", "cancelled"):
+                    return job
+            assert time.monotonic() < end, f"{key} did not end: {self.job(key)}"
+            time.sleep(0.3)
+
+    def query(self, sql: str) -> Any:
+        """One value from the stack's database."""
+        import psycopg
+
+        with psycopg.connect(self.json("status")["database_url"]) as connection:
+            row = connection.execute(sql).fetchone()  # type: ignore[arg-type]
+            assert row is not None
+            return row[0]
+
+
+def documents(file: Path, count: int) -> Path:
+    """`count` JSONL lines of short texts, all different."""
+    with file.open("w") as out:
+        for n in range(count):
+            text = f"document {n} speaks of subject {n % 113} and of {n * 7 % 1009} other things"
+            out.write(json.dumps({"id": f"d{n}", "text": text}) + "\n")
+    return file

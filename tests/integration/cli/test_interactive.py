@@ -1,0 +1,165 @@
+"""`giveway ask` and `giveway load`, through a real interactive worker."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from app.worker.load import LoadPlan, run_load
+from tests.commands import done, giveway
+from tests.processes import Processes
+from tests.rig import MakeRig, Rig
+from tests.served import Served
+
+SECRET = "the prompt that nobody else may read"
+
+
+@pytest.fixture
+def processes(
+    tmp_path: Path,
+    stack: Rig,
+    migrated_url: str,
+    fresh_broker_url: str,
+    endpoint: Served,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Processes:
+    """The command line with a broker; workers are started by the test."""
+    monkeypatch.setenv("GIVEWAY_BROKER__URL", fresh_broker_url)
+    one = Processes(tmp_path, migrated_url, fresh_broker_url, endpoint.url)
+    yield one
+    one.end()
+
+
+@pytest.fixture
+def worker(processes: Processes) -> Processes:
+    """With an interactive worker that is ready."""
+    processes.worker("interactive").ready()
+    return processes
+
+
+def test_asking_answers_and_says_where_from(worker: Processes) -> None:
+    ran = giveway("ask", f"Say it. {SECRET}.", "--max-tokens", "8")
+    said = done("ask", "Say it again. Anything.", "--max-tokens", "8")
+
+    assert ran.code == 0
+    assert len(ran.out.split()) >= 3
+    assert ran.err.startswith("fake-chat at sim: first token after ")
+    assert {"text", "model", "endpoint", "first_token_ms", "total_ms", "round_trip_ms"} <= set(said)
+    assert said["completion_tokens"] == 8
+    assert SECRET not in worker.started[0].said
+
+
+def test_an_endpoints_error_is_the_askers_error(worker: Processes, endpoint: Served) -> None:
+    endpoint.order({"kind": "status", "status": 500})
+    ran = giveway("ask", "hello there", "--json")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("giveway: ")
+    assert "unexpected" not in ran.err
+
+
+def test_without_a_worker_the_wait_has_an_end(processes: Processes) -> None:
+    ran = giveway("ask", "hello there", "--timeout", "0.5")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith("giveway: no answer within 0.5 s; does the interactive worker run?")
+
+
+@pytest.mark.parametrize("command", [("ask", "hello there"), ("load", "--seconds", "1")])
+def test_a_broker_that_is_down_is_said_at_once(stack: Rig, command: tuple[str, ...]) -> None:
+    began = time.monotonic()
+    ran = giveway(*command)
+
+    assert time.monotonic() - began < 3
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "giveway: the broker at redis://:***@127.0.0.1:1/0 does not answer\n"
+
+
+def test_load_says_what_people_waited(worker: Processes, rig: MakeRig) -> None:
+    said = done(
+        "load", "--rps", "20", "--seconds", "2", "--max-tokens", "8", "--model", "fake-chat"
+    )
+
+    assert said["sent"] == said["ok"] > 20
+    assert (said["failed"], said["errors"]) == (0, {})
+    assert 0 < said["p50_ms"] <= said["p95_ms"] <= said["p99_ms"] <= said["max_ms"] < 5000
+    assert 0 < said["first_token_p50_ms"] <= said["p50_ms"]
+    rows = rig().one("SELECT count(*) FROM interactive_requests WHERE state = 'done'")
+    assert rows == said["sent"]
+
+
+def test_load_of_embeddings_is_load_too(worker: Processes) -> None:
+    ran = giveway("load", "--kind", "embed", "--rps", "20", "--seconds", "1", "--steady")
+
+    assert ran.code == 0
+    assert "sent         20 in " in ran.out
+    assert "\nP95          " in ran.out
+
+
+def test_failures_are_counted_by_their_code(worker: Processes, endpoint: Served) -> None:
+    endpoint.order({"kind": "status", "status": 500})
+    ran = giveway("load", "--rps", "10", "--seconds", "1", "--steady", "--json")
+
+    assert (ran.code, ran.document["ok"], ran.document["p95_ms"]) == (1, 0, None)
+    assert ran.document["errors"] == {"server_error": 10}
+
+
+def test_a_late_start_of_the_worker_is_waited_for_and_counted(processes: Processes) -> None:
+    """No coordinated omission: who came before the worker did waited for all of that time."""
+    ready = threading.Timer(1.0, lambda: processes.worker("interactive"))
+    ready.start()
+    said = done("load", "--rps", "10", "--seconds", "2", "--steady", "--timeout", "30")
+    ready.join()
+
+    assert said["ok"] == 20
+    assert said["max_ms"] > 1000
+    assert said["late_p99_ms"] < 500
+
+
+def test_a_run_that_is_stopped_ends_soon_and_leaves_no_connection(
+    processes: Processes, rig: MakeRig, fresh_broker_url: str
+) -> None:
+    import redis
+
+    app = rig().with_broker(fresh_broker_url)
+    stop = threading.Event()
+    threading.Timer(0.5, stop.set).start()
+    began = time.monotonic()
+    plan = LoadPlan("fake-chat", rps=40, seconds=60, poisson=False, timeout_s=60)
+    with redis.Redis.from_url(fresh_broker_url) as client:
+        report = run_load(app, plan, stop=stop)
+        took_s = time.monotonic() - began
+        app.close()
+        subscribed = client.pubsub_channels("celery-task-meta-*")
+
+    assert took_s < 4
+    assert report.sent == 0, "nobody answered"
+    assert subscribed == []
+
+
+def test_the_simulated_endpoint_serves_until_it_is_told_to_end() -> None:
+    command = [sys.executable, "-m", "app.cli.main", "simulated-endpoint", "--models", "a,b"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        process.terminate()
+        assert process.wait(10) == 0
+
+    assert said.startswith("listening on http://127.0.0.1:")
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        ran = giveway("simulated-endpoint", "--port", port)
+
+    assert (ran.code, ran.err) == (
+        2,
+        f"giveway: cannot listen on 127.0.0.1:{port}: Address already in use\n",
+    )

@@ -1,0 +1,158 @@
+"""`giveway jobs`: what people see of a job and do to it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+import pytest
+
+from app.cli.parts.watching import watch
+from app.errors import DatabaseUnavailable
+from app.services.inspection import Inspection
+from tests.commands import done, giveway
+from tests.rig import Rig
+
+FIELDS = {
+    *("id", "key", "name", "kind", "state", "reason", "model", "pool", "collection", "priority"),
+    *("weight", "max_in_flight", "total", "done", "unchanged", "empty", "failed", "retrying"),
+    *("pending", "in_flight", "share", "prompt_tokens", "completion_tokens", "skipped_lines"),
+    *("created_at", "started_at", "finished_at", "elapsed_s"),
+}
+
+
+def test_no_jobs_say_how_to_get_one(stack: Rig) -> None:
+    assert giveway("jobs", "list").out == "no jobs; submit one with: giveway submit embed FILE\n"
+    assert giveway("jobs", "list", "--state", "paused").out.startswith("no jobs in state paused;")
+
+
+def test_jobs_are_listed_newest_first_and_by_state(stack: Rig) -> None:
+    stack.submit(["a"], "one")
+    stack.submit(["b"], "two")
+    done("jobs", "pause", "one")
+
+    assert [job["key"] for job in done("jobs", "list")["jobs"]] == ["two", "one"]
+    assert [job["key"] for job in done("jobs", "list", "--limit", "1")["jobs"]] == ["two"]
+    assert [job["key"] for job in done("jobs", "list", "--state", "paused")["jobs"]] == ["one"]
+    assert "two  embed  ready" in giveway("jobs", "list").out
+
+
+def test_a_job_is_shown_whole_by_key_and_by_id(stack: Rig) -> None:
+    job_id = stack.submit(["a", "", "a b"]).job.id
+    stack.work(job_id)
+    shown = done("jobs", "show", "job")
+
+    assert set(shown) == FIELDS | {"limit", "limit_reason", "failures", "params", "failed_items"}
+    assert shown["id"] == done("jobs", "show", str(job_id))["id"]
+    counts = ("state", "total", "done", "empty", "failed", "pending", "in_flight", "share")
+    assert [shown[name] for name in counts] == ["completed", 3, 3, 1, 0, 0, 0, 1.0]
+    assert datetime.fromisoformat(shown["finished_at"]) >= datetime.fromisoformat(
+        shown["started_at"]
+    )
+    assert shown["elapsed_s"] >= 0
+    assert shown["prompt_tokens"] > 0
+
+
+def test_failed_items_are_named_in_words_and_in_json(stack: Rig) -> None:
+    stack.endpoint.order({"kind": "status", "status": 422})
+    stack.work(stack.submit(["a", "b", "c"]).job.id)
+    shown = done("jobs", "show", "job", "--failures", "2", "--chunks")
+
+    assert shown["failures"] == {"bad_request": 3}
+    assert [one["key"] for one in shown["failed_items"]] == ["k0", "k1"]
+    assert {one["state"] for one in shown["chunks"]} == {"done"}
+    said = giveway("jobs", "show", "job", "--chunks").out
+    assert "failed      3: bad_request 3" in said
+    assert "k2" in said
+
+
+def test_pausing_holds_and_resuming_goes_on(stack: Rig) -> None:
+    job_id = stack.submit(["a"] * 60).job.id
+
+    assert done("jobs", "pause", "job")["state"] == "paused"
+    assert stack.work(job_id).state == "paused"
+    assert done("jobs", "resume", "job")["state"] == "ready"
+    assert stack.work(job_id).state == "completed"
+
+
+def test_a_cancelled_job_stays_so(stack: Rig) -> None:
+    stack.submit(["a"])
+
+    assert done("jobs", "cancel", "job")["state"] == "cancelled"
+    assert done("jobs", "cancel", "job")["state"] == "cancelled"
+    ran = giveway("jobs", "resume", "job")
+    assert (ran.code, ran.err.split(";")[0]) == (2, "giveway: job 'job' is cancelled")
+    assert giveway("jobs", "pause", "job").code == 2
+
+
+def test_retrying_takes_up_what_failed_with_a_code(stack: Rig) -> None:
+    stack.endpoint.order({"kind": "status", "status": 422})
+    job_id = stack.submit(["a", "b"]).job.id
+    stack.work(job_id)
+    stack.endpoint.calm()
+
+    assert done("jobs", "retry", "job", "--code", "timeout")["retried"] == 0
+    assert done("jobs", "retry", "job", "--code", "bad_request")["retried"] == 2
+    stack.work(job_id)
+    shown = done("jobs", "show", "job")
+    assert (shown["state"], shown["done"], shown["failed"]) == ("completed", 2, 0)
+
+
+@pytest.mark.parametrize("verb", ["show", "watch", "pause", "resume", "cancel", "retry"])
+def test_a_job_that_is_not_there_is_exit_code_2(stack: Rig, verb: str) -> None:
+    ran = giveway("jobs", verb, "nope", "--json")
+
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == "giveway: no job with key or id 'nope'; see `giveway jobs list`\n"
+
+
+def test_watching_ends_with_the_job(stack: Rig) -> None:
+    job_id = stack.submit(["a"] * 60).job.id
+    with ThreadPoolExecutor(1) as other:
+        watching = other.submit(giveway, "jobs", "watch", "job", "--json")
+        time.sleep(0.3)
+        stack.work(job_id)
+        ran = watching.result(15)
+
+    assert (ran.code, ran.document["state"]) == (0, "completed")
+    assert ran.err.splitlines()[-1] == "job: completed, 60/60 (100%), 0 failed"
+
+
+def test_watching_a_cancelled_job_is_exit_code_1(stack: Rig) -> None:
+    stack.submit(["a"])
+    done("jobs", "cancel", "job")
+
+    assert giveway("jobs", "watch", "job").code == 1
+
+
+def test_watching_outlives_a_database_that_is_restarted(
+    stack: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack.work(stack.submit(["a"]).job.id)
+    looks = iter([DatabaseUnavailable("Postgres went away"), None])
+    real = Inspection.job
+
+    def sometimes(self: Inspection, reference: str) -> object:
+        if (error := next(looks)) is not None:
+            raise error
+        return real(self, reference)
+
+    monkeypatch.setattr(Inspection, "job", sometimes)
+
+    assert watch(stack.wiring.inspection, "job").job.state == "completed"
+    assert "Postgres does not answer; the job goes on when it is back" in capsys.readouterr().err
+
+
+def test_watching_gives_up_when_the_database_stays_away(
+    stack: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(self: Inspection, reference: str) -> object:
+        raise DatabaseUnavailable("Postgres went away")
+
+    monkeypatch.setattr(Inspection, "job", never)
+    monkeypatch.setattr(threading.Event, "wait", lambda *_: False)
+
+    with pytest.raises(DatabaseUnavailable):
+        watch(stack.wiring.inspection, "job", patience_s=0.05)

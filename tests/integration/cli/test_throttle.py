@@ -1,0 +1,135 @@
+"""`giveway throttle` and `giveway db`, on the tables themselves."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.commands import done, giveway
+from tests.rig import Rig
+
+
+@pytest.fixture
+def ticked(stack: Rig) -> Rig:
+    """Three decisions, made as the control worker makes them."""
+    throttling = stack.wiring.throttling
+    stack.submit(["a"] * 60)
+    for _ in range(3):
+        assert throttling.tick("main") is not None
+        time.sleep(0.55)
+    return stack
+
+
+def test_the_limit_is_shown_with_its_reason_and_what_people_get(ticked: Rig) -> None:
+    (pool,) = done("throttle", "show")["pools"]
+
+    assert pool["name"] == "main"
+    assert pool["policy"] == "budget"
+    assert 1 <= pool["limit"] <= pool["batch_max"] == 31
+    assert {"p50_ms", "p95_ms", "p99_ms", "pressure", "reason", "valid_until"} <= set(pool)
+    assert {"batch_in_flight", "interactive_in_flight", "interactive_waiting"} <= set(pool)
+    said = giveway("throttle", "show", "--pool", "main").out
+    assert said.startswith("pool         main  (total 32, reserve 1)\nlimit        ")
+
+
+def test_an_operators_word_holds_and_is_taken_back(ticked: Rig) -> None:
+    set_ = done("throttle", "set", "5", "--for", "10m", "--reason", "nightly run")
+    ticked.wiring.throttling.tick("main")
+    (pool,) = done("throttle", "show")["pools"]
+
+    assert (set_["override"]["value"], set_["override"]["reason"]) == (5, "nightly run")
+    assert (pool["limit"], pool["reason"]) == (5, "override")
+    assert done("throttle", "clear") == {"pool": "main", "cleared": True}
+    assert done("throttle", "clear") == {"pool": "main", "cleared": False}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("99",), "limit 99 is outside pool 'main', which allows 1 to 31"),
+        (("5", "--for", "90d"), "at most 30 days"),
+        (("5", "--pool", "x"), "no pool 'x'; known: main"),
+    ],
+)
+def test_a_limit_that_cannot_be_is_refused(
+    stack: Rig, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = giveway("throttle", "set", *arguments)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+
+
+def test_history_has_the_newest_last(ticked: Rig) -> None:
+    rows = done("throttle", "history", "--limit", "2")["decisions"]
+
+    assert len(rows) == 2
+    assert rows[0]["computed_at"] < rows[1]["computed_at"]
+    assert {"limit", "reason", "pressure", "p95_ms", "batch_in_flight", "figures"} <= set(rows[0])
+    assert len(giveway("throttle", "history").out.splitlines()) == 4
+    assert done("throttle", "history", "--since", "1ms")["decisions"] == []
+
+
+def test_why_batch_waits_is_one_sentence(ticked: Rig) -> None:
+    (said,) = done("throttle", "explain")["pools"]
+
+    assert said["sentence"].startswith("Pool 'main' lets ")
+    assert giveway("throttle", "explain").out.count("\n") == 1
+
+
+def test_a_pool_that_was_never_decided_on_says_so(stack: Rig) -> None:
+    assert "nothing was ever decided" in giveway("throttle", "explain").out
+
+
+def test_every_stored_decision_comes_out_the_same_again(ticked: Rig) -> None:
+    said = done("throttle", "replay")
+
+    assert said["ok"] is True
+    assert said["pools"] == [{"name": "main", "decisions": 3, "different": 0, "examples": []}]
+
+
+def test_a_decision_that_does_not_is_exit_code_1(ticked: Rig) -> None:
+    ticked.execute(
+        "UPDATE throttle_decisions SET result = jsonb_set(result, '{limit}', '29')"
+        " WHERE id = (SELECT max(id) FROM throttle_decisions)"
+    )
+    ran = giveway("throttle", "replay", "--json")
+
+    assert (ran.code, ran.document["ok"], ran.document["pools"][0]["different"]) == (1, False, 1)
+    assert "limit was 29, is " in giveway("throttle", "replay").out
+
+
+def test_several_pools_are_asked_to_be_named(stack: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GIVEWAY_POOLS", '[{"name": "main"}, {"name": "other"}]')
+
+    assert len(done("throttle", "show")["pools"]) == 2
+    assert giveway("throttle", "clear").err == "giveway: name a pool with --pool: main, other\n"
+
+
+def test_an_empty_database_is_upgraded_once(
+    stack: Rig, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIVEWAY_DATABASE__URL", database_url)
+    before = giveway("db", "check", "--json")
+    hint = giveway("jobs", "list")
+    first, second = done("db", "upgrade"), done("db", "upgrade")
+
+    assert (before.code, before.document["ok"], before.document["revision"]) == (1, False, None)
+    assert (hint.code, "giveway db upgrade" in hint.err) == (1, True)
+    assert (first["was"], first["changed"], second["changed"]) == (None, True, False)
+    assert done("db", "check") == {
+        "ok": True,
+        "revision": first["revision"],
+        "head": first["revision"],
+        "differences": [],
+    }
+    assert done("db", "downgrade", "base", "--yes")["revision"] is None
+
+
+def test_a_schema_that_was_changed_by_hand_is_named(stack: Rig) -> None:
+    stack.execute("ALTER TABLE jobs ADD COLUMN by_hand int")
+    ran = giveway("db", "check")
+
+    assert ran.code == 1
+    assert "by_hand" in ran.out
