@@ -29,11 +29,11 @@ class MaskSecrets(logging.Filter):
         return True
 
 
-def configure(level: str = "INFO") -> None:
+def configure(level: str | int = "INFO") -> None:
     """Send the root logger to standard error, one line a record. Safe to call again."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
     handler.addFilter(MaskSecrets())
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    root.setLevel(level.upper() if isinstance(level, str) else level)

@@ -1,4 +1,8 @@
-"""The only place that builds things from settings. One `Wiring` a process, made as it is used."""
+"""The only place that builds things from settings. One `Wiring` a process, made as it is used.
+
+Each part is imported where it is made: a command that only looks, or a beat that only ticks, does
+not pay for the HTTP client and the vectors.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import uuid
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from app.domain.events import Nobody, Observer
 from app.domain.retry import RetryPolicy
@@ -16,25 +21,27 @@ from app.domain.routing import EndpointSpec
 from app.domain.throttle.policies import named as policy_named
 from app.domain.throttle.values import Bounds, PolicySettings
 from app.errors import StackNotRunning
-from app.inference.wires import Wires
-from app.services.completion import Completion
 from app.services.doorbell import Doorbell
-from app.services.execution import BatchLimits, Execution
-from app.services.inspection import Inspection
-from app.services.interactive import Interactive
-from app.services.leases import Leases
 from app.services.pools import Pool, Pools
-from app.services.rescue import Rescue
-from app.services.retention import Retention
-from app.services.ringing import Ringing
-from app.services.searching import Searching
-from app.services.steering import Steering
-from app.services.submission import Submission
-from app.services.throttling import Throttling
 from app.settings import EndpointSettings, PoolSettings, Settings, load
-from app.storage.database import Database
-from app.storage.endpoint_store import EndpointStore
-from app.storage.limit_store import LimitStore
+
+if TYPE_CHECKING:
+    from app.inference.wires import Wires
+    from app.services.calibration import Calibration
+    from app.services.completion import Completion
+    from app.services.execution import Execution
+    from app.services.inspection import Inspection
+    from app.services.interactive import Interactive
+    from app.services.leases import Leases
+    from app.services.rescue import Rescue
+    from app.services.retention import Retention
+    from app.services.ringing import Ringing
+    from app.services.scraping import Scraping
+    from app.services.searching import Searching
+    from app.services.steering import Steering
+    from app.services.submission import Submission
+    from app.services.throttling import Throttling
+    from app.storage.database import Database
 
 _HOUR_S = 3600.0
 _PER_TOKEN_MS = PolicySettings().per_token_target_ms
@@ -64,6 +71,8 @@ class Wiring:
     @cached_property
     def database(self) -> Database:
         """Postgres. StackNotRunning: no URL is known."""
+        from app.storage.database import Database
+
         url = self.settings.database.url
         if url is None:
             raise StackNotRunning(
@@ -100,6 +109,7 @@ class Wiring:
             target_p95_ms=pool.target_p95_ms,
             first_token_target_ms=pool.first_token_target_ms or pool.target_p95_ms,
             per_token_target_ms=pool.per_token_target_ms or _PER_TOKEN_MS,
+            people_capacity=pool.people_capacity,
             rps_threshold=throttle.rps_threshold,
             window_s=throttle.window_s,
             alpha=throttle.alpha,
@@ -113,11 +123,15 @@ class Wiring:
     @cached_property
     def wires(self) -> Wires:
         """Clients of the endpoints."""
+        from app.inference.wires import Wires
+
         return Wires()
 
     @cached_property
     def leases(self) -> Leases:
         """The leases of this process."""
+        from app.services.leases import Leases
+
         batch = self.settings.batch
         return Leases(self.database, batch.lease_s, batch.heartbeat_s)
 
@@ -129,16 +143,22 @@ class Wiring:
     @cached_property
     def submission(self) -> Submission:
         """Submitting jobs."""
+        from app.services.submission import Submission
+
         return Submission(self.database, self.pools, self.settings.batch.chunk_items, self.observer)
 
     @cached_property
     def ringing(self) -> Ringing:
         """Ringing for work."""
+        from app.services.ringing import Ringing
+
         return Ringing(self.database, self.pools, self.doorbell)
 
     @cached_property
     def execution(self) -> Execution:
         """Working on chunks."""
+        from app.services.execution import BatchLimits, Execution
+
         batch = self.settings.batch
         return Execution(
             self.database,
@@ -155,6 +175,8 @@ class Wiring:
     @cached_property
     def interactive(self) -> Interactive:
         """Answering people."""
+        from app.services.interactive import Interactive
+
         interactive = self.settings.interactive
         return Interactive(
             self.database,
@@ -169,21 +191,49 @@ class Wiring:
     @cached_property
     def throttling(self) -> Throttling:
         """Recomputing limits."""
-        return Throttling(self.database, self.pools, self.settings.throttle.tick_s, self.observer)
+        from app.services.throttling import Throttling
+
+        return Throttling(
+            self.database,
+            self.pools,
+            self.settings.throttle.tick_s,
+            self.observer,
+            gauges=self.scraping.gauges,
+        )
+
+    @cached_property
+    def scraping(self) -> Scraping:
+        """Asking endpoints how loaded they are."""
+        from app.services.scraping import Scraping
+
+        return Scraping(self.wires)
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """Measuring endpoints."""
+        from app.services.calibration import Calibration
+
+        return Calibration(self.wires)
 
     @cached_property
     def rescue(self) -> Rescue:
         """Taking back what killed workers held."""
+        from app.services.rescue import Rescue
+
         return Rescue(self.database, self.settings.batch.crashes_before_split, self.observer)
 
     @cached_property
     def completion(self) -> Completion:
         """Finishing jobs."""
+        from app.services.completion import Completion
+
         return Completion(self.database, self.observer)
 
     @cached_property
     def retention(self) -> Retention:
         """Pruning."""
+        from app.services.retention import Retention
+
         return Retention(
             self.database,
             self.settings.interactive.keep_requests_h * _HOUR_S,
@@ -193,22 +243,31 @@ class Wiring:
     @cached_property
     def inspection(self) -> Inspection:
         """Looking."""
+        from app.services.inspection import Inspection
+
         return Inspection(self.database, self.pools)
 
     @cached_property
     def steering(self) -> Steering:
         """Pausing, cancelling, overriding."""
+        from app.services.steering import Steering
+
         return Steering(self.database, self.pools)
 
     @cached_property
     def searching(self) -> Searching:
         """Searching collections."""
+        from app.services.searching import Searching
+
         return Searching(
             self.database, self.pools, self.wires, self.settings.interactive.call_timeout_s
         )
 
     def declare(self) -> None:
         """Write the declared endpoints, and a limit row for every pool that has none."""
+        from app.storage.endpoint_store import EndpointStore
+        from app.storage.limit_store import LimitStore
+
         with self.database.transaction() as tx:
             LimitStore(tx).ensure([pool.bounds for pool in self.pools.by_name.values()])
             EndpointStore(tx).declare(self.pools.endpoints)

@@ -75,6 +75,7 @@ class Rig:
 
     def close(self) -> None:
         """Close what it opened."""
+        self.wiring.scraping.close()
         self.wiring.wires.close()
         self.wiring.database.close()
 

@@ -68,9 +68,10 @@ def wiring_for(config: Path | None, data: Path) -> Iterator[Wiring]:
     try:
         yield wiring
     finally:
-        wiring.wires.close()
-        if settings.database.url is not None:
-            wiring.database.close()
+        made = vars(wiring)  # cached properties: what was used
+        for name in ("wires", "database"):
+            if name in made:
+                made[name].close()
 
 
 def seconds(text: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -14,11 +15,16 @@ _KV_USE = (
     "llamacpp:kv_cache_usage_ratio",
     "sglang:token_usage",
 )
+_PREEMPTIONS = ("vllm:num_preemptions_total", "sglang:num_retracted_requests_total")
+_KV_TOKENS = ("sglang:max_total_num_tokens",)
+_CACHE_CONFIG = "vllm:cache_config_info"
+_LABEL = re.compile(r'(\w+)="(\d+)"')
 
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """`running` and `waiting` are requests in the engine, `kv_cache_use` a share in 0..1.
+    """`running` and `waiting` are requests in the engine, `kv_cache_use` a share in 0..1,
+    `preemptions` those since the server began, `kv_capacity_tokens` what its KV memory holds.
 
     None where the server does not say.
     """
@@ -26,6 +32,8 @@ class Gauges:
     running: float | None = None
     waiting: float | None = None
     kv_cache_use: float | None = None
+    preemptions: float | None = None
+    kv_capacity_tokens: float | None = None
 
 
 def gauges(text: str) -> Gauges:
@@ -40,6 +48,8 @@ def gauges(text: str) -> Gauges:
         running=_first(series, _RUNNING, sum),
         waiting=_first(series, _WAITING, sum),
         kv_cache_use=_first(series, _KV_USE, max),
+        preemptions=_first(series, _PREEMPTIONS, sum),
+        kv_capacity_tokens=_first(series, _KV_TOKENS, sum) or _vllm_kv_tokens(text),
     )
 
 
@@ -67,3 +77,14 @@ def _first(
         if name in series:
             return float(merged(series[name]))
     return None
+
+
+def _vllm_kv_tokens(text: str) -> float | None:
+    """Tokens of KV memory by the labels of vLLM's cache config, over all its engines."""
+    sizes = []
+    for line in text.splitlines():
+        if line.startswith(_CACHE_CONFIG):
+            told = {name: int(number) for name, number in _LABEL.findall(line)}
+            whole = told.get("kv_cache_size_tokens")  # Newer ones say it outright.
+            sizes.append(whole or told.get("num_gpu_blocks", 0) * told.get("block_size", 0))
+    return float(sum(sizes)) or None

@@ -21,7 +21,7 @@ from app.local.spec import ProcessSpec
 from app.local.state import Addresses
 from app.settings import Settings
 
-_CONTROL_THREADS = 4
+CONTROL_THREADS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def plan(settings: Settings, options: StackOptions, choices: Choices) -> StackPl
     for queue, threads in (
         (INTERACTIVE, settings.interactive_threads),
         (BATCH, settings.batch_threads),
-        (CONTROL, _CONTROL_THREADS),
+        (CONTROL, CONTROL_THREADS),
     ):
         if options.wants(queue):
             specs.append(

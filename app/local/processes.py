@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 
-from app.local import tidying
+from app.local import commands, tidying
 from app.local.choices import Choices, FlowerChoice
 from app.local.options import BEAT, FLOWER, MIGRATIONS, SIMULATED
 from app.local.ports import HOST, answers
@@ -23,7 +23,7 @@ def migrations(choices: Choices, told: Environment, after: tuple[str, ...]) -> P
     """One step: the tables as this version knows them."""
     return ProcessSpec(
         name=MIGRATIONS,
-        argv=_python("app.cli.main", "db", "upgrade"),
+        argv=_python(commands.migrations()),
         env=told,
         cwd=choices.cwd,
         after=after,
@@ -35,11 +35,9 @@ def simulated(
     choices: Choices, told: Environment, port: int, places: int, models: tuple[str, ...]
 ) -> ProcessSpec:
     """The simulated endpoint, as many places as its pool."""
-    where = ("--host", HOST, "--port", str(port))
-    what = ("--places", str(places), "--models", *models)
     return ProcessSpec(
         name=SIMULATED,
-        argv=_python("app.inference.simulated", *where, *what),
+        argv=_python(commands.simulated(HOST, port, places, models)),
         env=told,
         cwd=choices.cwd,
         ready=partial(answers, port),
@@ -52,15 +50,11 @@ def simulated(
 def worker(
     choices: Choices, told: Environment, after: tuple[str, ...], *, queue: str, threads: int
 ) -> ProcessSpec:
-    """A Celery worker for one queue, of the same name at each start.
-
-    Heartbeats stay on, since Flower needs them; mingling and gossip only cost a start.
-    """
-    who = ("-Q", queue, "-n", f"{queue}@giveway-{choices.stack_id}")
-    how = ("-P", "threads", "-c", str(threads), "-E", "--without-mingle", "--without-gossip")
+    """A Celery worker for one queue, of the same name at each start."""
+    node = f"{queue}@giveway-{choices.stack_id}"
     return ProcessSpec(
         name=queue,
-        argv=_celery("worker", *who, *how, "--loglevel", "INFO"),
+        argv=_python(commands.worker(queue, node, threads)),
         env={**told, "PYTHONWARNINGS": _AS_ROOT},
         cwd=choices.cwd,
         after=after,
@@ -72,10 +66,9 @@ def worker(
 def beat(choices: Choices, told: Environment, after: tuple[str, ...]) -> ProcessSpec:
     """Celery's clock. It only ticks, so it begins anew at each start."""
     schedule = choices.data / BEAT / "schedule"
-    flags = ("--schedule", str(schedule), "--pidfile", "", "--loglevel", "WARNING")
     return ProcessSpec(
         name=BEAT,
-        argv=_celery("beat", *flags),
+        argv=_python(commands.beat(str(schedule))),
         env=told,
         cwd=choices.cwd,
         after=after,
@@ -90,11 +83,9 @@ def flower(
 ) -> ProcessSpec:
     """The window on the workers; its history is saved every five seconds."""
     history = choices.data / FLOWER / "flower.db"
-    listening = (f"--address={choice.host}", f"--port={choice.port}")
-    keeping = ("--persistent=True", f"--db={history}", "--state-save-interval=5000")
     return ProcessSpec(
         name=FLOWER,
-        argv=_celery("flower", *listening, *keeping, "--max-tasks=10000"),
+        argv=_python(commands.flower(choice.host, choice.port, str(history))),
         # Not on the command line, which everybody on the machine can read.
         env={**told, "FLOWER_BASIC_AUTH": f"{choice.user}:{choice.password}"},
         cwd=choices.cwd,
@@ -107,10 +98,5 @@ def flower(
     )
 
 
-def _python(module: str, *arguments: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", module, *arguments)
-
-
-def _celery(command: str, *arguments: str) -> tuple[str, ...]:
-    """Quiet: without the banner, which is thirty lines for each process."""
-    return _python("celery", "--quiet", "-A", "app", command, *arguments)
+def _python(command: commands.Command) -> tuple[str, ...]:
+    return (sys.executable, "-m", *command)

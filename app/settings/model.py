@@ -156,6 +156,9 @@ class PoolSettings(Group):
     """What an interactive request may take, end to end."""
     first_token_target_ms: Positive | None = None
     per_token_target_ms: Positive | None = None
+    people_capacity: Count | None = None
+    """Interactive requests in flight that are slow without any batch; `giveway calibrate` measures
+    it. Who came into such a crowd is not late because of batch. None: not known."""
     policy: str | None = None
     """None: `[throttle] policy`."""
     options: dict[str, float] = Field(default_factory=dict)

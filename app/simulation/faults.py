@@ -1,4 +1,4 @@
-"""What goes wrong in a run, by name. Each lasts a minute in the middle; a step of the clock stays."""
+"""What goes wrong in a run, by name. Each lasts a minute; a step of the clock stays."""
 
 from __future__ import annotations
 

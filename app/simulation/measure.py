@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -62,5 +64,69 @@ def per_token_ms(people: Sequence[Call], share: float) -> float | None:
     )
 
 
-def finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def settle_s(trace: Trace, workload: Workload) -> float | None:
+    """Median over the workload's steps: seconds until batch in flight is where it then stays.
+
+    "Where it stays" is its mean over the last half of the phase, give or take a fifth of it (at
+    least four places); settled is the first second of five within that, of a 5 s mean, since people
+    who come and go by chance move the limit in a settled state too. None: the load does not step.
+    """
+    times = np.asarray(trace.t)
+    held = np.convolve(np.asarray(trace.batch_in_flight, dtype=float), np.full(5, 0.2), "same")
+    found: list[float] = []
+    for begin, end in pairwise([*workload.steps_s, workload.duration_s]):
+        half = (times >= (begin + end) / 2) & (times < end - 3)
+        aim = float(held[half].mean())
+        early = (times >= begin) & (times < (begin + end) / 2)
+        inside = np.abs(held[early] - aim) <= max(4.0, 0.2 * aim)
+        stays = np.lib.stride_tricks.sliding_window_view(inside, 5).all(axis=1)
+        found.append(float(np.argmax(stays)) if stays.any() else float(end - begin))
+    return statistics.median(found) if found else None
+
+
+def limit_swing(trace: Trace, workload: Workload) -> float | None:
+    """Standard deviation of the limit over its mean, the mean of the workload's steady spans.
+
+    It holds the law's own swing and the honest following of people who come and go by chance.
+    None: the load has no steady span.
+    """
+    times, limits = np.asarray(trace.t), np.asarray(trace.limit, dtype=float)
+    spans = [limits[(times >= a) & (times < b)] for a, b in workload.steady_s]
+    return float(np.mean([s.std() / s.mean() for s in spans])) if spans else None
+
+
+def after_surges(people: Sequence[Call], workload: Workload, within_s: float = 20.0) -> list[Call]:
+    """Those who came in the seconds after a surge."""
+    return [
+        c
+        for c in people
+        if any(end <= c.submitted_at < end + within_s for _, end in workload.surges_s)
+    ]
+
+
+def longest_late_s(people: Sequence[Call], alone: Sequence[Call], window_s: float = 10.0) -> int:
+    """The longest run of seconds in which x at P95, over those who came in the last `window_s`, was
+    over 1 with batch and not without. Fewer than five people in a window say nothing."""
+    came = np.asarray([c.submitted_at for c in people])
+    longest = run = 0
+    for second in range(int(came[-1]) + 1 if len(came) else 0):
+        low, high = np.searchsorted(came, [second + 1 - window_s, second + 1.0])
+        late = high - low >= 5 and _x_p95(people[low:high]) > MISS_X >= _x_p95(alone[low:high])
+        run = run + 1 if late else 0
+        longest = max(longest, run)
+    return longest
+
+
+def longest_still_s(trace: Trace) -> float:
+    """The longest time after the warm-up in which no batch work was done at all."""
+    longest, since = 0.0, WARM_UP_S
+    for (_, before), (t, done) in pairwise(zip(trace.t, trace.batch_tokens, strict=True)):
+        if t <= WARM_UP_S or done > before:
+            since = t
+        longest = max(longest, t - since)
+    return longest
+
+
+def _x_p95(people: Sequence[Call]) -> float:
+    xs = sorted(math.inf if math.isnan(c.x) else c.x for c in people)
+    return nearest_rank(xs, 0.95) or 0.0

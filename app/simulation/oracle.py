@@ -1,15 +1,16 @@
 """The oracle: the most batch work that a limit could have let through, known only in hindsight.
 
-It is a limit for every second of the run, found by trying whole runs with the same seed. The rule it
-must keep: at most one request in a hundred more misses its target than without batch, or than with
-batch at its floor where that alone costs people something (no limit is ever under the floor). It is
-not a bound from theory but the best schedule that a search with perfect knowledge finds:
+It is a limit for every second of the run, found by trying whole runs with the same seed. The rule
+it must keep: at most one request in a hundred more misses its target than without batch, or than
+with batch at its floor where that alone costs people something (no limit is ever under the floor).
+It is not a bound from theory but the best schedule that a search with perfect knowledge finds:
 
 1. It knows the people of every second beforehand (from the run without batch) and takes
    limit(t) = C − w · most people in flight in [t, t + h], the best C for several w and h.
 2. It also takes the limits that the default policy set in this run, scaled to just keep the rule.
-3. From the better of the two it learns from its own replays: seconds in which somebody was late are lowered, seconds
-   in which nobody came near are raised, and the whole is scaled to just keep the rule; best kept.
+3. From the better of the two it learns from its own replays: seconds in which somebody was late are
+   lowered, seconds in which nobody came near are raised, and the whole is scaled to just keep the
+   rule; the best is kept.
 
 A controller has to find out from late people what the oracle knows beforehand, so a share of 1.0 is
 not to be had by luck; a share above it means that the search has missed something, and is shown.
@@ -96,7 +97,7 @@ def find(
 ) -> Found:
     """The oracle's schedule for this workload and seed; `alone` is the run without batch.
 
-    `hints` are limits by second that some policy set in this very run: further places to start from.
+    `hints` are limits by second that some policy set in this very run: further starts.
     """
     search = _Search(setup, alone)
     people = np.asarray(alone.interactive_in_flight, dtype=np.float64)
@@ -138,8 +139,8 @@ def find(
 def _pain(search: _Search, seconds: int) -> Seconds:
     """For each second the worst x of the people there then, past those who may be given up.
 
-    People who are late without batch too do not count. A batch call that starts now is felt for some
-    seconds, so each second takes the worst of the four that follow.
+    People who are late without batch too do not count. A batch call that starts now is felt for
+    some seconds, so each second takes the worst of the four that follow.
     """
     assert search.last is not None
     late_alone = [c.x > 1.0 for c in search.people]

@@ -26,7 +26,7 @@ class RunResult:
     """Of those who came in the 20 s after a surge."""
     work_share_of_oracle: float
     work_share_of_dedicated: float
-    """Of what batch does in the same engine when nobody else is there and every place is its own."""
+    """Of what batch does in the same engine with every place its own and nobody else there."""
     batch_tokens_per_s: float
     wasted_share: float
     """Batch tokens thrown away by closing calls, as a share of those done."""

@@ -25,7 +25,7 @@ class Waiting(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServerModel:
-    """The cost of a step and the size of an engine. Defaults: an 8B model on an A100 (THROTTLE.md)."""
+    """The cost of a step and the size of an engine. Defaults: an 8B model on an A100."""
 
     fixed_ms: float = 12.5
     per_prefill_token_ms: float = 0.06

@@ -1,4 +1,4 @@
-"""Three signs, in words, that end every run: are people well, does batch move, was the total kept."""
+"""Three signs, in words, that end a run: are people well, does batch move, is the total kept."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Who asks for what, and when: every workload of the simulator, seeded.
 
-A workload draws its people (arrival times, prompt and output lengths) from one seed, before the run:
-every policy then meets the same people, and so does the run without batch.
+A workload draws its people (arrival times, prompt and output lengths) from one seed, before the
+run: every policy then meets the same people, and so does the run without batch.
 """
 
 from __future__ import annotations
@@ -58,6 +58,12 @@ class Workload:
     batch_prompt: Lengths = Lengths(400, 0.4, least=8)
     batch_output: Lengths = Lengths(150, 0.4, least=1)
     streams: bool = True
+    steps_s: tuple[float, ...] = ()
+    """When the rate steps; settling is measured after each."""
+    steady_s: tuple[tuple[float, float], ...] = ()
+    """Spans of steady load, well after any step; the swing of the limit is measured there."""
+    surges_s: tuple[tuple[float, float], ...] = ()
+    """Spans in which the load surges; the 20 s after each are reported apart."""
     settings: PolicySettings = field(
         default_factory=lambda: PolicySettings(
             target_p95_ms=10_000.0, first_token_target_ms=500.0, per_token_target_ms=35.0
@@ -134,21 +140,32 @@ def _turns(t: Times) -> Times:
 
 
 def _workloads() -> list[Workload]:
-    five = Workload("poisson5", "5 requests a second", _constant(5.0))
+    steady = ((120.0, 660.0),)
+    five = Workload("poisson5", "5 requests a second", _constant(5.0), steady_s=steady)
     return [
         Workload("none", "nobody: batch alone", _none),
         Workload("sparse", "one request in 20 s", _constant(0.05), duration_s=1_860.0),
-        Workload("poisson1", "1 request a second", _constant(1.0)),
+        Workload("poisson1", "1 request a second", _constant(1.0), steady_s=steady),
         five,
-        Workload("poisson10", "10 requests a second", _constant(10.0)),
-        Workload("step", "1, then 10 for 200 s, then 1 a second", poisson(_step, 10.0)),
+        Workload("poisson10", "10 requests a second", _constant(10.0), steady_s=steady),
         Workload(
-            "diurnal", "1 to 10 a second and back, a day in 10 minutes", poisson(_diurnal, 10)
+            "step",
+            "1, then 10 for 200 s, then 1 a second",
+            poisson(_step, 10.0),
+            steps_s=(260.0, 460.0),
+            steady_s=((120.0, 260.0), (320.0, 460.0), (520.0, 660.0)),
+            surges_s=((260.0, 460.0),),
         ),
+        Workload("diurnal", "1 to 10 a second and back in 10 minutes", poisson(_diurnal, 10.0)),
         Workload("gamma1", "5 a second, gaps as Poisson's", gamma(5.0, 1.0)),
         Workload("gamma2", "5 a second in bursts (CV 2)", gamma(5.0, 2.0)),
         Workload("gamma4", "5 a second in heavy bursts (CV 4)", gamma(5.0, 4.0)),
-        Workload("spikes", "1 a second; 25 for 10 s every 2 minutes", poisson(_spikes, 25.0)),
+        Workload(
+            "spikes",
+            "1 a second; 25 for 10 s every 2 minutes",
+            poisson(_spikes, 25.0),
+            surges_s=tuple((s, s + 10.0) for s in (120.0, 240.0, 360.0, 480.0, 600.0)),
+        ),
         Workload(
             "light",
             "20 a second of 8 tokens each",
@@ -185,7 +202,13 @@ def _workloads() -> list[Workload]:
                 target_p95_ms=500.0, first_token_target_ms=500.0, per_token_target_ms=35.0
             ),
         ),
-        Workload("turns", "1 and 15 a second in turns of 90 s", poisson(_turns, 15.0)),
+        Workload(
+            "turns",
+            "1 and 15 a second in turns of 90 s",
+            poisson(_turns, 15.0),
+            steps_s=(150.0, 240.0, 330.0, 420.0, 510.0, 600.0),
+            surges_s=((150.0, 240.0), (330.0, 420.0), (510.0, 600.0)),
+        ),
     ]
 
 

@@ -61,20 +61,20 @@ class Setup:
     seed: int
     policy: PolicySettings
     bounds: Bounds = BOUNDS
-    server: ServerModel = ServerModel()
+    server: ServerModel = field(default_factory=ServerModel)
     engines: int = 1
     batch: bool = True
     people: bool = True
     fault: Fault | None = None
     tick_s: float = 1.0
     claim_s: float = 0.01
-    """From the end of one batch call to the start of the next in its place: checkpoint and claim."""
-    yields: YieldSettings | None = YieldSettings()
+    """From the end of one batch call to the start of the next: checkpoint and claim."""
+    yields: YieldSettings | None = field(default_factory=YieldSettings)
     yield_after_s: float = 0.5
     """From the tick that asks to the closing of the call."""
     feed_forward: bool = True
     limits: tuple[float, ...] | None = None
-    """A limit for each second from 0 on, obeyed at every claim instead of a policy's (the oracle)."""
+    """A limit for each second from 0 on, obeyed at claims instead of a policy's (the oracle)."""
 
 
 @dataclass(slots=True)
@@ -307,7 +307,7 @@ class World:
         self._held.pop(call)
         self._place_people(t)
 
-    def _take_back(self, t: float, reading: Reading | None) -> None:
+    def _take_back(self, t: float) -> None:
         settings = self.setup.yields
         if settings is None:
             return
@@ -361,16 +361,16 @@ class World:
             decision = decide(self.state, reading, setup.policy, setup.bounds, self._now(t))
             self.state = decision.state
             if setup.batch:
-                self._take_back(t, reading)
+                self._take_back(t)
         elif setup.limits is not None and setup.batch:
-            self._take_back(t, None)
+            self._take_back(t)
         self._claim(t)
         self._place_people(t)
         self._refused = 0
         self._record(t)
         self._peak = len(self._flying)
 
-    def _reading(self, t: float) -> Reading:
+    def _reading(self, t: float) -> Reading:  # noqa: PLR0912 - one pass, for speed
         policy = self.setup.policy
         since = t - policy.window_s
         while self._recent and self._recent[0][0] < since:

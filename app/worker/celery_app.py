@@ -30,9 +30,16 @@ celery = _made_from_environment()
 
 
 @signals.setup_logging.connect(weak=False)
-def _logging(**_: Any) -> None:
-    wiring: Wiring = celery.giveway
-    logs.configure(wiring.settings.log_level)
+def _logging(loglevel: int | str | None = None, **_: Any) -> None:
+    """Our handler, which masks secrets, at the level that the command line asks for."""
+    logs.configure(loglevel or "INFO")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_is_no_tick)
+
+
+def _is_no_tick(record: logging.LogRecord) -> bool:
+    """Ticks come every second and say nothing new: their coming and going is not logged."""
+    return record.levelno > logging.INFO or "giveway.control." not in str(record.msg)
 
 
 @signals.celeryd_init.connect(weak=False)

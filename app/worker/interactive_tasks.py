@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from celery import Celery, Task
 from celery.worker.request import Request
@@ -17,8 +17,10 @@ from app import clock
 from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest, Message
 from app.domain.requests import NewRequest
 from app.errors import BadParams
-from app.services.interactive import Answered
 from app.wiring import Wiring
+
+if TYPE_CHECKING:
+    from app.services.interactive import Answered
 
 _SHOWN = ("model", "max_tokens", "user", "priority", "submitted_at")
 

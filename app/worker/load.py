@@ -24,6 +24,7 @@ from celery.exceptions import TimeoutError as NoResult
 from app import clock
 from app.errors import ConfigError, EndpointError
 from app.worker.interactive_tasks import facts
+from app.worker.results import close_backend
 
 MOST_IN_FLIGHT = 512
 """Requests in flight, each with a thread; whoever comes after them waits, and the wait counts."""
@@ -218,7 +219,7 @@ class _Senders:
         finally:
             pool.shutdown(wait=True, cancel_futures=self._stop.is_set())
             for backend in self._backends:
-                _close(backend)
+                close_backend(backend)
         wall_s = clock.monotonic_s() - self._started_s
         return summary(self._plan, self._waits, wall_s)
 
@@ -305,14 +306,3 @@ class _Senders:
 
 class _Stopped(Exception):  # noqa: N818 - not an error: the run was stopped
     """The run was stopped while this request waited."""
-
-
-def _close(backend: Any) -> None:
-    """Close a thread's result backend: its subscription, and its connections."""
-    with suppress(Exception):
-        backend.result_consumer.stop()
-    client = vars(backend).get("client")  # Redis; made on first use
-    if client is not None:
-        with suppress(Exception):
-            client.connection_pool.disconnect()
-            client.close()

@@ -53,11 +53,13 @@ def celery_of(wiring: Wiring) -> Iterator[Celery]:
     from kombu import pools
 
     from app.worker.assembly import make
+    from app.worker.results import close_backend
 
     app = make(wiring)
     try:
         yield app
     finally:
+        close_backend(app.backend)
         with suppress(Exception):
             app.close()
         with suppress(Exception):

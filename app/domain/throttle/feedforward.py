@@ -18,7 +18,7 @@ CHANCE = 1.0
 """Places kept for chance, times the root of the people in flight (Poisson's spread)."""
 SURGE_SIGMAS = 3.0
 SURGE_LEAD = 2.0
-"""People past the usual spread are a surge; it is taken to go on rising by so many times its size."""
+"""People past the usual spread are a surge, which is taken to rise by so many times its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ def next_level(level: float, level_at: datetime | None, in_flight: float, now: d
 def blaming(policy: PolicySettings, state: State, bounds: Bounds) -> PolicySettings:
     """The settings to take a reading with: `people_capacity` as far as `state` knows better.
 
-    The people whom capacity C bears alone solve w·n + r·√n = C − floor: with so many in flight batch
-    is at its floor anyway. Who came into such a crowd is not late because of batch, and must not
-    lower C. The bound corrects itself: with C too low it hides pain, which lets C grow again; with C
-    too high it hides nothing.
+    The people whom capacity C bears alone solve w·n + r·√n = C − floor: with so many in flight
+    batch is at its floor anyway. Who came into such a crowd is not late because of batch, and must
+    not lower C. The bound corrects itself: with C too low it hides pain, which lets C grow again;
+    with C too high it hides nothing.
     """
     if state.capacity is None:
         return policy

@@ -97,10 +97,10 @@ class Reading:
     """Mean whole time of batch calls that ended in the window; None: none did."""
 
     batch_samples: int = 0
-    """Streamed batch calls that ended in the window and were timed: batch is its own probe. They sit
-    in the same engine steps as people do, and say how people would fare while none are there."""
+    """Streamed batch calls that ended in the window and were timed: batch is its own probe. They
+    sit in the same engine steps as people do, and tell how people would fare."""
     batch_x_p95: float | None = None
-    """95th percentile of x over those calls, against the people's first-token and per-token targets."""
+    """95th percentile of x over those calls, by the people's first-token and per-token targets."""
 
     gauges: Gauges | None = None
 

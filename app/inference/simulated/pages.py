@@ -7,9 +7,13 @@ from app.inference.simulated.ledger import Ledger
 from app.inference.simulated.runner import Runner
 
 
+_BLOCK = 16
+
+
 def load_page(model: str, engine: Engine, runner: Runner, ledger: Ledger) -> str:
     """Prometheus text."""
     label = f'{{model_name="{model}"}}'
+    blocks = engine.costs.kv_tokens // _BLOCK
     lines = [
         "# TYPE vllm:num_requests_running gauge",
         f"vllm:num_requests_running{label} {len(engine.running)}",
@@ -19,6 +23,8 @@ def load_page(model: str, engine: Engine, runner: Runner, ledger: Ledger) -> str
         f"vllm:kv_cache_usage_perc{label} {engine.kv_use:.6f}",
         "# TYPE vllm:num_preemptions_total counter",
         f"vllm:num_preemptions_total{label} {engine.preemptions}",
+        "# TYPE vllm:cache_config_info gauge",
+        f'vllm:cache_config_info{{block_size="{_BLOCK}",num_gpu_blocks="{blocks}"}} 1',
         "# TYPE simulated_embeddings_inputs_total counter",
         f"simulated_embeddings_inputs_total {ledger.inputs}",
         "# TYPE simulated_steps_total counter",

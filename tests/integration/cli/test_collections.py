@@ -74,7 +74,7 @@ def test_results_of_a_job_come_in_the_order_of_its_file(embedded: Rig) -> None:
 def test_a_search_finds_what_is_meant(embedded: Rig) -> None:
     said = done("search", "docs", "water beneath an ancient crossing", "--limit", "3")
 
-    assert [hit["key"] for hit in said["hits"]][0] == "k7"
+    assert said["hits"][0]["key"] == "k7"
     assert said["hits"][0]["text"] == "the river runs under the old bridge"
     assert len(said["hits"]) == 3
     assert "k7\n       the river runs" in giveway("search", "docs", "a river and a bridge").out

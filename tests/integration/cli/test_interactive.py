@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from app.worker.load import LoadPlan, run_load
@@ -98,8 +99,8 @@ def test_load_of_embeddings_is_load_too(worker: Processes) -> None:
     ran = giveway("load", "--kind", "embed", "--rps", "20", "--seconds", "1", "--steady")
 
     assert ran.code == 0
-    assert "sent         20 in " in ran.out
-    assert "\nP95          " in ran.out
+    assert "sent        20 in " in ran.out
+    assert "\nP95         " in ran.out
 
 
 def test_failures_are_counted_by_their_code(worker: Processes, endpoint: Served) -> None:
@@ -148,10 +149,12 @@ def test_the_simulated_endpoint_serves_until_it_is_told_to_end() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         said = process.stdout.readline()
+        url = said.removeprefix("listening on ").strip()
+        models = httpx2.get(f"{url}/models").json()["data"]
         process.terminate()
         assert process.wait(10) == 0
 
-    assert said.startswith("listening on http://127.0.0.1:")
+    assert [model["id"] for model in models] == ["a", "b"]
 
 
 def test_a_port_that_is_taken_is_said() -> None:

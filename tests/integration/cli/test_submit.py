@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from app.cli.parts import bell
 from app.cli.parts.items import FileItems
+from app.services.submission import JobRequest
+from app.storage.item_store import Row
+from app.storage.sources.base import ReadOptions
 from app.wiring import Wiring
 from tests.commands import done, giveway
 from tests.integration.cli.conftest import Write
@@ -189,31 +194,35 @@ def test_waiting_for_a_job_with_failed_items_is_exit_code_1(stack: Rig, docs: Wr
     assert "completed, 5/5 (100%), 5 failed" in ran.err
 
 
-def test_waiting_takes_over_from_a_submission_that_crashed(
-    stack: Rig, docs: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
+class StuckItems(FileItems):
+    """Items that come to a halt while they are loaded, until their process is killed."""
+
+    begun = threading.Event()
+    killed = threading.Event()
+
+    def rows(self) -> Iterator[Row]:
+        yield next(iter(super().rows()))
+        self.begun.set()
+        self.killed.wait(20)
+        raise KeyboardInterrupt  # as a kill does: nothing is tidied up
+
+
+def test_waiting_takes_over_from_a_submission_that_crashed(stack: Rig, docs: Write) -> None:
     file = docs()
-    begun, killed = threading.Event(), threading.Event()
-    rows = FileItems.rows
-
-    def stuck(self: FileItems) -> object:
-        begun.set()
-        killed.wait(10)
-        raise KeyboardInterrupt  # as a kill does: no tidying up in the database
-
-    monkeypatch.setattr(FileItems, "rows", stuck)
+    options = ReadOptions(text_field="text")
+    items = StuckItems(Path(file), options, file, lambda _: None, lambda _: None)
+    params = {"model": "fake-embed", "collection": "docs", "prefix": ""}
+    request = JobRequest("embed", params, key="k")
     with ThreadPoolExecutor(2) as others:
-        first = others.submit(giveway, "submit", "embed", file, "--key", "k")
-        assert begun.wait(10)
-        monkeypatch.setattr(FileItems, "rows", rows)
-        second = others.submit(giveway, "submit", "embed", file, "--key", "k", "--wait", "--json")
+        crashes = others.submit(stack.wiring.submission.submit, request, items)
+        assert items.begun.wait(10)
         seen = done("submit", "embed", file, "--key", "k")
-        assert (seen["state"], seen["created"], seen["total"]) == ("loading", False, 0)
-        killed.set()
-        first.result(10)
-        _work_when_there_is(stack, 1)
-        ran = second.result(20)
+        threading.Timer(0.5, items.killed.set).start()
+        others.submit(_work_when_there_is, stack, 1)
+        ran = giveway("submit", "embed", file, "--key", "k", "--wait", "--json")
 
+    assert isinstance(crashes.exception(), KeyboardInterrupt)
+    assert (seen["state"], seen["created"], seen["total"]) == ("loading", False, 0)
     assert (ran.code, ran.document["done"]) == (0, 120), ran.err
     assert "loading: another submission of this job is at it" in ran.err
 

@@ -1,0 +1,44 @@
+"""The commands of a stack, after `python -m`; docker-compose.yml has the same ones."""
+
+from __future__ import annotations
+
+Command = tuple[str, ...]
+
+
+def migrations() -> Command:
+    """Bring the tables to what this version knows, and end."""
+    return ("app.cli.main", "db", "upgrade")
+
+
+def simulated(host: str, port: int, places: int, models: tuple[str, ...]) -> Command:
+    """A model server to try things on."""
+    where = ("--host", host, "--port", str(port))
+    return ("app.inference.simulated", *where, "--places", str(places), "--models", *models)
+
+
+def worker(queue: str, node: str, threads: int | str) -> Command:
+    """A Celery worker of one queue, called `node`.
+
+    Heartbeats stay on, since Flower needs them; mingling and gossip only cost a start.
+    """
+    how = ("-P", "threads", "-c", str(threads), "-E", "--without-mingle", "--without-gossip")
+    return _celery("worker", "-Q", queue, "-n", node, *how, "--loglevel", "INFO")
+
+
+def beat(schedule: str) -> Command:
+    """Celery's clock, which keeps its times in the file `schedule`."""
+    return _celery("beat", "--schedule", schedule, "--pidfile", "", "--loglevel", "WARNING")
+
+
+def flower(host: str, port: int | str, history: str) -> Command:
+    """The window on the workers; `history` is saved every five seconds.
+
+    The password comes in FLOWER_BASIC_AUTH: everybody on a machine can read command lines.
+    """
+    keeping = ("--persistent=True", f"--db={history}", "--state-save-interval=5000")
+    return _celery("flower", f"--address={host}", f"--port={port}", *keeping, "--max-tasks=10000")
+
+
+def _celery(command: str, *arguments: str) -> Command:
+    """Quiet: without the banner, which is thirty lines for each process."""
+    return ("celery", "--quiet", "-A", "app", command, *arguments)
