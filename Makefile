@@ -65,7 +65,7 @@ schema: $(STAMP) ## Migrations on a new Postgres: up, as the code says, down, up
 	export GIVEWAY_DATA=$$data; \
 	$(BIN)/giveway up --detach --only postgres >/dev/null; \
 	$(BIN)/giveway db upgrade; $(BIN)/giveway db check; \
-	$(BIN)/giveway db downgrade base; $(BIN)/giveway db upgrade; $(BIN)/giveway db check
+	$(BIN)/giveway db downgrade --yes base; $(BIN)/giveway db upgrade; $(BIN)/giveway db check
 
 .PHONY: check
 check: lint types contracts schema test ## All of them
@@ -81,6 +81,10 @@ lock: ## Write requirements.lock anew from pyproject.toml
 	$$tools/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras --upgrade \
 		--no-emit-index-url --no-header --no-annotate \
 		--output-file requirements.lock pyproject.toml
+
+.PHONY: reference
+reference: $(STAMP) ## Write docs/reference anew from the code
+	@$(BIN)/python docs/reference/generate.py
 
 .PHONY: clean
 clean: ## Remove .venv, caches and what the demo wrote; never .giveway, which is your data

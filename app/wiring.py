@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from app.domain.events import Nobody, Observer
 from app.domain.retry import RetryPolicy
 from app.domain.routing import EndpointSpec
-from app.domain.throttle.policies import named as policy_named
+from app.domain.throttle.policies import check_options
 from app.domain.throttle.values import Bounds, PolicySettings
 from app.errors import StackNotRunning
 from app.services.doorbell import Doorbell
@@ -103,7 +103,7 @@ class Wiring:
     def _pool(self, pool: PoolSettings) -> Pool:
         throttle = self.settings.throttle
         name = pool.policy or throttle.policy
-        policy_named(name)
+        check_options(name, pool.options)
         policy = PolicySettings(
             name=name,
             target_p95_ms=pool.target_p95_ms,
@@ -133,7 +133,7 @@ class Wiring:
         from app.services.leases import Leases
 
         batch = self.settings.batch
-        return Leases(self.database, batch.lease_s, batch.heartbeat_s)
+        return Leases(self.database, batch.lease_s, batch.heartbeat_s, lambda: self.worker)
 
     @cached_property
     def doorbell(self) -> Doorbell:

@@ -53,9 +53,14 @@ def settings_for(config: Path | None, data: Path) -> Settings:
     from app.local.state import environment_of
     from app.settings import load
 
-    beneath = environment_of(data) or {}
-    named = config or _path(os.environ.get("GIVEWAY_CONFIG") or beneath.get("GIVEWAY_CONFIG"))
-    return load(named, beneath=beneath)
+    return load(_named(config, data), beneath=environment_of(data) or {})
+
+
+def settings_file(config: Path | None, data: Path) -> Path | None:
+    """The file that `settings_for` reads; None: there is none."""
+    from app.settings import settings_files
+
+    return settings_files(_named(config, data))
 
 
 @contextmanager
@@ -92,5 +97,10 @@ def one_pool(wiring: Wiring, name: str | None) -> str:
     return names[0]
 
 
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None
+def _named(config: Path | None, data: Path) -> Path | None:
+    """The file that a flag, the environment or the running stack names."""
+    from app.local.state import environment_of
+
+    beneath = environment_of(data) or {}
+    text = os.environ.get("GIVEWAY_CONFIG") or beneath.get("GIVEWAY_CONFIG")
+    return config or (Path(text) if text else None)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PANEL = "The stack"
 ORDER = 90
-_QUICK_EVERY, _QUICK_S = 3, 4.0
+_QUICK_EVERY, _QUICK_S = 6, 4.0
 
 
 def register(app: typer.Typer) -> None:

@@ -63,7 +63,8 @@ class NewJob:
     """A job as it was asked for, checked by its kind, not yet in the database.
 
     `request_hash` stands for everything asked for, the items included: the same key with another
-    hash is a conflict. `pool` is where its model is served.
+    hash is a conflict. `pool` is where its model is served. `may_yield`: its calls may be closed in
+    the middle when a person needs the place.
     """
 
     kind: str
@@ -76,6 +77,7 @@ class NewJob:
     priority: int = 0
     weight: float = 1.0
     max_in_flight: int | None = None
+    may_yield: bool = True
     deadline_at: datetime | None = None
 
 
@@ -96,6 +98,7 @@ class Job:
     priority: int
     weight: float
     max_in_flight: int | None
+    may_yield: bool
     total: int
     skipped_lines: int
     created_at: datetime
@@ -123,6 +126,7 @@ class Progress:
     chunks_open: int
     prompt_tokens: int
     completion_tokens: int
+    wasted_tokens: int
 
     @property
     def pending(self) -> int:

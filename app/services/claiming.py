@@ -10,7 +10,7 @@ from app.domain.chunks import Lease
 from app.domain.jobs import CLAIMABLE, Job
 from app.domain.routing import EndpointSpec, chosen
 from app.domain.throttle.decide import limit_now
-from app.services.pools import Pool
+from app.services.pools import Pool, tuned
 from app.storage.chunk_store import ChunkStore
 from app.storage.endpoint_store import EndpointStore
 from app.storage.job_store import JobStore
@@ -43,6 +43,7 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
     row = limits.lock(pool.name)
     if row is None:
         return NotNow("no_limit_row")
+    pool = tuned(pool, row.tuned)
     occupancy = limits.occupancy(pool.name)
     people = occupancy.interactive_total + occupancy.queued
     if occupancy.batch_total >= limit_now(row.state, people, pool.bounds, row.now):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sqlalchemy import Connection
@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from app import errors
 from app.domain.chunks import Lease
 from app.domain.events import MicroBatchDone, Observer
-from app.domain.inference import ChatReply, EmbedReply, EmbedRequest
+from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest, rough_tokens
 from app.domain.jobs import OPEN, Job, JobState
 from app.domain.outcomes import (
     Bisect,
@@ -32,12 +32,13 @@ from app.domain.results import ItemResult, Status
 from app.domain.retry import RetryPolicy, cool_down_s, delay_s, may_retry
 from app.domain.routing import EndpointSpec
 from app.domain.throttle.decide import limit_now
+from app.inference.wire import Wire
 from app.inference.wires import Wires
 from app.kinds.base import Kind, Params, Prepared, Read, Unit, checked
 from app.kinds.registry import kind as kind_named
 from app.services.claiming import Claimed, NotNow, claim, claimable
 from app.services.leases import Held, Leases
-from app.services.pools import Pools
+from app.services.pools import Pools, tuned
 from app.storage.chunk_store import ChunkStore, Tally
 from app.storage.database import Database
 from app.storage.endpoint_store import EndpointStore
@@ -49,6 +50,11 @@ from app.storage.vector_store import Collection, Embedding, Vectors, VectorStore
 
 ERROR_LENGTH = 500
 """Characters of an error text that are kept with a result."""
+
+
+_HONOUR_PRIORITY = frozenset({"vllm", "simulated"})
+"""Kinds of endpoint that schedule by `priority`; a lower number runs first, people have 0."""
+_BATCH_PRIORITY = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,7 @@ class _Work:
     done: int = 0
     failed: int = 0
     tokens: int = 0
+    wasted: int = 0
     to_retry: dict[int, Retry] = field(default_factory=dict)
 
     @property
@@ -229,7 +236,7 @@ class Execution:
             return "no_limit_row"
         occupancy = limits.occupancy(pool.name)
         people = occupancy.interactive_total + occupancy.queued
-        limit = limit_now(row.state, people, pool.bounds, row.now)
+        limit = limit_now(row.state, people, tuned(pool, row.tuned).bounds, row.now)
         if occupancy.batch_total <= limit:
             return None
         return "yielded" if limits.rank(pool.name, job.id, lease.no) >= limit else None
@@ -237,14 +244,34 @@ class Execution:
     def _call(self, work: _Work, batch: Sequence[Unit]) -> Read:
         request = work.kind.request(batch, work.params)
         wire = self._wires.of(work.claimed.endpoint)
-        deadline_s, close = self._limits.call_timeout_s, work.held.close
+        deadline_s = self._limits.call_timeout_s
         reply: EmbedReply | ChatReply
         if isinstance(request, EmbedRequest):
             dimension = work.collection.dimension if work.collection else None
             reply = wire.embed(request, deadline_s=deadline_s, dim=dimension)
         else:
-            reply = wire.chat(request, deadline_s=deadline_s, cancelled=close)
+            reply = self._streamed(work, wire, request)
         return work.kind.read(batch, reply, work.params)
+
+    def _streamed(self, work: _Work, wire: Wire, request: ChatRequest) -> ChatReply:
+        """A chat that is closed at once when its place is wanted back; what it gave is counted."""
+        if work.claimed.endpoint.kind in _HONOUR_PRIORITY:
+            request = replace(request, priority=_BATCH_PRIORITY)
+        pieces: list[str] = []
+        work.held.streams = work.claimed.job.may_yield
+        try:
+            return wire.chat(
+                request,
+                deadline_s=self._limits.call_timeout_s,
+                on_text=pieces.append,
+                cancelled=work.held.close,
+            )
+        except errors.Abandoned:
+            given = sum(rough_tokens(message.content) for message in request.messages)
+            work.wasted += given + len(pieces)
+            raise
+        finally:
+            work.held.streams = False
 
     def _checkpoint(
         self,
@@ -376,6 +403,8 @@ class Execution:
             store = ChunkStore(tx)
             if not store.hold(work.lease):
                 raise errors.LeaseLost
+            if work.wasted:
+                store.waste(work.lease, work.wasted)
             self._gather_retries(store, work)
             if left == []:
                 store.finish(work.lease)

@@ -13,7 +13,7 @@ from app.domain.throttle.decide import limit_now
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Reason
 from app.errors import NotFound
-from app.services.pools import Pools
+from app.services.pools import Pools, tuned
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
@@ -106,6 +106,7 @@ class Inspection:
                 limits.ensure([pool.bounds])
                 row = limits.read(name)
                 assert row is not None
+            pool = tuned(pool, row.tuned)
             occupancy = limits.occupancy(name)
             reading = RequestStore(tx).reading(name, pool.policy, row.now)
         people = occupancy.interactive_total + occupancy.queued

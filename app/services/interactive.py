@@ -16,7 +16,7 @@ from app.domain.routing import EndpointSpec, chosen
 from app.inference.wires import Wires
 from app.services.claiming import at_endpoints
 from app.services.leases import Leases
-from app.services.pools import Pool, Pools
+from app.services.pools import Pool, Pools, tuned
 from app.storage.database import Database
 from app.storage.endpoint_store import EndpointStore
 from app.storage.limit_store import LimitStore
@@ -136,9 +136,12 @@ class Interactive:
     ) -> tuple[EndpointSpec | None, int]:
         """The endpoint whose place was taken, or None, and how many wait before this one."""
         limits, requests = LimitStore(tx), RequestStore(tx)
-        if limits.lock(pool.name) is None:
+        row = limits.lock(pool.name)
+        if row is None:
             limits.ensure([pool.bounds])
-            limits.lock(pool.name)
+            row = limits.lock(pool.name)
+            assert row is not None
+        pool = tuned(pool, row.tuned)
         occupancy = limits.occupancy(pool.name)
         ahead = requests.ahead_of(request.id, pool.name)
         free = pool.bounds.total - occupancy.batch_total - occupancy.interactive_total

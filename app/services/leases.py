@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from uuid import UUID
 
+from app import clock
 from app.domain.chunks import Lease
 from app.errors import GivewayError
+from app.inference.cancel import Cancel
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.request_store import RequestStore
 
 log = logging.getLogger(__name__)
+
+_LOOK_S = 0.25
+"""How often streaming calls are looked after between two heartbeats."""
 
 Ref = tuple[int, int, int]
 """(job_id, chunk no, fence)."""
@@ -30,7 +35,9 @@ class Held:
         self.lease = lease
         self.lost = False
         self.yield_requested = False
-        self.close = threading.Event()
+        self.close = Cancel()
+        self.streams = False
+        """Whether the call in flight may be closed in the middle: then the look is quick."""
 
     @property
     def ref(self) -> Ref:
@@ -41,8 +48,15 @@ class Held:
 class Leases:
     """Registers leases and extends them. Thread-safe; the thread starts with the first lease."""
 
-    def __init__(self, database: Database, lease_s: float, heartbeat_s: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        lease_s: float,
+        heartbeat_s: float,
+        worker: Callable[[], str] = str,
+    ) -> None:
         self._database = database
+        self._worker = worker
         self.lease_s = lease_s
         self._heartbeat_s = heartbeat_s
         self._chunks: dict[Ref, Held] = {}
@@ -94,6 +108,19 @@ class Leases:
                 held.yield_requested = True
                 held.close.set()
 
+    def look(self, worker: str) -> None:
+        """Learn at once which streaming calls must give their place back."""
+        with self._lock:
+            streaming = {ref: held for ref, held in self._chunks.items() if held.streams}
+        if not streaming:
+            return
+        with self._database.transaction() as tx:
+            asked = ChunkStore(tx).asked_to_yield(worker)
+        for ref in asked:
+            if ref in streaming:
+                streaming[ref].yield_requested = True
+                streaming[ref].close.set()
+
     def _start(self) -> None:
         if self._thread is not None:
             return
@@ -105,11 +132,15 @@ class Leases:
                 self._thread.start()
 
     def _run(self) -> None:
+        # Not `stopping.wait`: leases must live until their last checkpoint.
+        pause, beat_at = threading.Event(), clock.monotonic_s() + self._heartbeat_s
         while True:
-            # Not `stopping.wait`: leases must live until their last checkpoint.
-            threading.Event().wait(self._heartbeat_s)
+            pause.wait(min(_LOOK_S, self._heartbeat_s))
             try:
-                self.beat()
+                if clock.monotonic_s() >= beat_at:
+                    beat_at = clock.monotonic_s() + self._heartbeat_s
+                    self.beat()
+                self.look(self._worker())
             except GivewayError as error:
                 log.warning("heartbeat missed: %s", error)
             except Exception:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
 from app.domain.routing import EndpointSpec, serving
+from app.domain.throttle.policies import check_options
 from app.domain.throttle.values import Bounds, PolicySettings
 from app.errors import UnknownName
 
@@ -22,6 +25,47 @@ class Pool:
     def name(self) -> str:
         """The pool's name."""
         return self.bounds.pool
+
+
+_PLACES = ("total", "reserve", "batch_min", "batch_max")
+_POLICY = (
+    "target_p95_ms",
+    "first_token_target_ms",
+    "per_token_target_ms",
+    "people_capacity",
+    "window_s",
+)
+_OPTION = "options."
+TUNABLE = (*_PLACES, *_POLICY, "policy", f"{_OPTION}NAME")
+"""What may be changed while everything runs."""
+
+
+def tuned(pool: Pool, changes: Mapping[str, Any]) -> Pool:
+    """`pool` with what an operator changed at run time over what the settings say.
+
+    Raises UnknownName for a name that is not TUNABLE or a policy that does not exist, ConfigError
+    for values that leave no lawful limit.
+    """
+    if not changes:
+        return pool
+    for name in changes:
+        if name not in (*_PLACES, *_POLICY, "policy") and not name.startswith(_OPTION):
+            raise UnknownName("tunable setting", name, TUNABLE)
+    options = {
+        name.removeprefix(_OPTION): float(value)
+        for name, value in changes.items()
+        if name.startswith(_OPTION)
+    }
+    policy = replace(
+        pool.policy,
+        **{name: changes[name] for name in _POLICY if name in changes},
+        name=str(changes.get("policy", pool.policy.name)),
+        options=MappingProxyType({**pool.policy.options, **options}),
+    )
+    check_options(policy.name, policy.options)
+    places: dict[str, Any] = {name: int(changes[name]) for name in _PLACES if name in changes}
+    bounds = replace(pool.bounds, **places)
+    return replace(pool, policy=policy, bounds=bounds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,9 @@ def merged(
     return Gauges(
         engine_waiting=_total([one.waiting for one in told]),
         engine_running=_total([one.running for one in told]),
-        kv_usage=max((one.kv_cache_use for one in told if one.kv_cache_use is not None), default=None),
+        kv_usage=max(
+            (one.kv_cache_use for one in told if one.kv_cache_use is not None), default=None
+        ),
         preemptions_rising=preemptions_rising,
         kv_capacity_tokens=_total([one.kv_capacity_tokens for one in told]),
         age_s=max(0.0, now_s - min(page.at_s for page in used)),

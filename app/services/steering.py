@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from app.domain.jobs import Command, Job, JobState, states_for
 from app.errors import NotFound, StateConflict, UsageError
-from app.services.pools import Pools
+from app.services.pools import Pools, tuned
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
@@ -45,7 +46,9 @@ class Steering:
 
     def override(self, pool: str, limit: int, for_s: float, reason: str | None) -> int:
         """An operator's limit for `for_s` seconds; the limit as the pool's bounds allow it."""
-        bounds = self._pools.named(pool).bounds
+        with self._database.transaction() as tx:
+            row = LimitStore(tx).read(pool)
+        bounds = tuned(self._pools.named(pool), row.tuned if row else {}).bounds
         if not bounds.floor <= limit <= bounds.ceiling:
             raise UsageError(
                 f"limit {limit} is outside pool {pool!r}, which allows "
@@ -63,6 +66,27 @@ class Steering:
         self._pools.named(pool)
         with self._database.transaction() as tx:
             return LimitStore(tx).clear_override(pool)
+
+    def tune(self, pool: str, changes: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Change settings of a pool while everything runs; all that is tuned now.
+
+        In force from the next claim and the next tick on, in every process, until `untune`.
+        """
+        declared = self._pools.named(pool)
+        with self._database.transaction() as tx:
+            limits = LimitStore(tx)
+            limits.ensure([declared.bounds])
+            row = limits.lock(pool)
+            merged = {**(row.tuned if row else {}), **changes}
+            tuned(declared, merged)
+            limits.tune(pool, merged)
+        return merged
+
+    def untune(self, pool: str) -> None:
+        """Back to the declared settings."""
+        self._pools.named(pool)
+        with self._database.transaction() as tx:
+            LimitStore(tx).tune(pool, None)
 
     def _move(
         self, reference: str, command: Command, to: JobState, reason: str | None = None

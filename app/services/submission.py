@@ -50,6 +50,7 @@ class JobRequest:
     priority: int = 0
     weight: float = 1.0
     max_in_flight: int | None = None
+    may_yield: bool = True
     deadline_at: datetime | None = None
     chunk_items: int | None = None
 
@@ -111,6 +112,7 @@ class Submission:
             priority=request.priority,
             weight=request.weight,
             max_in_flight=request.max_in_flight,
+            may_yield=request.may_yield,
             deadline_at=request.deadline_at,
         )
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from app.domain.events import LimitMoved, Observer
 from app.domain.throttle.decide import decide
-from app.domain.throttle.readings import Gauges
+from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.values import Decision
-from app.services.pools import Pool, Pools
+from app.domain.throttle.yielding import YieldSettings, victims
+from app.services.pools import Pool, Pools, tuned
+from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
@@ -57,6 +59,7 @@ class Throttling:
                 limits.ensure([pool.bounds])
                 row = limits.read(pool.name)
                 assert row is not None
+            pool = tuned(pool, row.tuned)
             if row.computed_at is not None:
                 since_s = (row.now - row.computed_at).total_seconds()
                 if 0 <= since_s < _EARLY * self._tick_s:
@@ -78,10 +81,30 @@ class Throttling:
                 row.now,
                 override,
             )
+            self._take_back(tx, pool, decision, reading)
         self._observer.saw(
             LimitMoved(pool.name, decision.limit, decision.pressure, decision.reason)
         )
         return decision
+
+    @staticmethod
+    def _take_back(tx: Connection, pool: Pool, decision: Decision, reading: Reading) -> None:
+        """Ask for places back where somebody waits and the calls over the limit take long."""
+        if reading.batch_in_flight <= decision.limit:
+            return
+        store = ChunkStore(tx)
+        calls = store.calls(pool.name)
+        asked = victims(
+            calls.held,
+            decision.limit,
+            YieldSettings(),
+            oldest_waiting_s=reading.oldest_waiting_s,
+            drain_s=calls.drain_s,
+            work_tokens=calls.work_tokens,
+            wasted_tokens=calls.wasted_tokens,
+        )
+        pairs = [call.key.split("/") for call in asked]
+        store.request_yield([(int(job_id), int(no)) for job_id, no in pairs])
 
 
 _SINGLE = text("SELECT pg_try_advisory_xact_lock(hashtextextended('giveway.tick.' || :pool, 0))")

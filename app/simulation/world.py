@@ -73,6 +73,11 @@ class Setup:
     yield_after_s: float = 0.5
     """From the tick that asks to the closing of the call."""
     feed_forward: bool = True
+    """Whether claims see the people who came since the tick. With the next two, for ablations."""
+    blame: bool = True
+    """Whether people who came into a full house are kept from lowering the capacity."""
+    probes: bool = True
+    """Whether batch calls are timed, and speak for people where those are few."""
     limits: tuple[float, ...] | None = None
     """A limit for each second from 0 on, obeyed at claims instead of a policy's (the oracle)."""
 
@@ -240,7 +245,8 @@ class World:
         self._done_tokens += work
         self.trace.batch_done += 1
         self._done_at.append((t, work, t - begun))
-        if call.streams and call.output > 1 and call.first_at is not None:
+        timed = self.setup.probes and call.streams and call.output > 1
+        if timed and call.first_at is not None:
             policy = self.setup.policy
             first = (call.first_at - call.submitted_at) * 1000.0 / policy.first_token_target_ms
             each = (t - call.first_at) * 1000.0 / (call.output - 1) / policy.per_token_target_ms
@@ -384,7 +390,8 @@ class World:
         xs: list[float] = []
         left_out = over = 0
         whole: list[float] = []
-        bound = blaming(policy, self.state, self.setup.bounds).people_capacity or math.inf
+        blamed = blaming(policy, self.state, self.setup.bounds) if self.setup.blame else policy
+        bound = blamed.people_capacity or math.inf
         for _, call in self._recent:
             x = call.x
             over += x > 1.0

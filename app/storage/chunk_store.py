@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from app.domain.chunks import Chunk, ChunkState, Lease, Seqs
+from app.domain.throttle.yielding import Held
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,17 @@ class Lapsed:
     seqs: Seqs
     crashes: int
     attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Batch calls in flight. `drain_s` is about how long the slowest takes for one item;
+    `work_tokens` and `wasted_tokens` are those of the jobs that run now."""
+
+    held: list[Held]
+    drain_s: float
+    work_tokens: float
+    wasted_tokens: float
 
 
 class ChunkStore:
@@ -209,9 +221,31 @@ class ChunkStore:
         self._tx.execute(_RETIRE, {"job_id": chunk.job_id, "no": chunk.no, "state": "dead"})
         self._tx.execute(_BURIED, {"job_id": chunk.job_id, "no": chunk.no, "failed": failed})
 
-    def request_yield(self, job_id: int, no: int) -> None:
-        """Ask the holder of a chunk to give its place back."""
-        self._tx.execute(_REQUEST_YIELD, {"job_id": job_id, "no": no})
+    def request_yield(self, chunks: Sequence[tuple[int, int]]) -> None:
+        """Ask the holders of these (job_id, no) to give their places back."""
+        if chunks:
+            jobs, nos = zip(*chunks, strict=True)
+            self._tx.execute(_REQUEST_YIELD, {"jobs": list(jobs), "nos": list(nos)})
+
+    def asked_to_yield(self, worker: str) -> list[tuple[int, int, int]]:
+        """(job_id, no, fence) of the worker's chunks that are asked to give their place back."""
+        rows = self._tx.execute(_ASKED_TO_YIELD, {"worker": worker})
+        return [(row.job_id, row.no, row.fence) for row in rows]
+
+    def waste(self, lease: Lease, tokens: int) -> None:
+        """Count tokens that were thrown away when a call was closed. The caller holds the lease."""
+        self._tx.execute(_WASTE, _of(lease) | {"tokens": tokens})
+
+    def calls(self, pool: str) -> Calls:
+        """The pool's batch calls in flight, with what closing each would throw away."""
+        rows = self._tx.execute(_CALLS, {"pool": pool}).all()
+        totals = self._tx.execute(_WORK, {"pool": pool}).one()
+        held = [
+            Held(f"{row.job_id}/{row.no}", float(row.age_s), float(row.tokens), row.may_yield)
+            for row in rows
+        ]
+        drain_s = max((float(row.item_s) for row in rows), default=0.0)
+        return Calls(held, drain_s, float(totals.done), float(totals.wasted))
 
     def reopen_failed(self, job_id: int, codes: Sequence[str] | None) -> int:
         """Put failed items (all, or those with `codes`) into a new chunk; how many.
@@ -355,8 +389,34 @@ _BURIED = text("""
 """)
 
 _REQUEST_YIELD = text("""
-    UPDATE chunks SET yield_requested = true
-    WHERE job_id = :job_id AND no = :no AND state = 'leased'
+    UPDATE chunks c SET yield_requested = true
+    FROM unnest(CAST(:jobs AS bigint[]), CAST(:nos AS int[])) AS these (job_id, no)
+    WHERE c.job_id = these.job_id AND c.no = these.no AND c.state = 'leased'
+""")
+
+_ASKED_TO_YIELD = text("""
+    SELECT job_id, no, fence FROM chunks
+    WHERE state = 'leased' AND yield_requested AND worker = :worker
+""")
+
+_WASTE = text(f"UPDATE chunks SET wasted_tokens = wasted_tokens + :tokens WHERE {_MINE}")
+
+# What a call has cost so far is not in the row; half of what the chunk's items cost on average is
+# what closing one throws away in expectation.
+_CALLS = text("""
+    SELECT c.job_id, c.no, j.may_yield, t.age_s, t.age_s / greatest(c.ok, 1) AS item_s,
+        0.5 * (c.prompt_tokens + c.completion_tokens) / greatest(c.ok, 1) AS tokens
+    FROM chunks c JOIN jobs j ON j.id = c.job_id
+    CROSS JOIN LATERAL (
+        SELECT greatest(0, extract(epoch FROM clock_timestamp() - c.leased_at)) AS age_s) AS t
+    WHERE c.state = 'leased' AND c.pool = :pool AND c.lease_until > clock_timestamp()
+""")
+
+_WORK = text("""
+    SELECT coalesce(sum(c.prompt_tokens + c.completion_tokens), 0) AS done,
+           coalesce(sum(c.wasted_tokens), 0) AS wasted
+    FROM chunks c JOIN jobs j ON j.id = c.job_id
+    WHERE j.pool = :pool AND j.state IN ('ready','running')
 """)
 
 _FORGET_FAILED = text("""

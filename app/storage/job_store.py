@@ -48,6 +48,7 @@ class JobStore:
                 priority=job.priority,
                 weight=job.weight,
                 max_in_flight=job.max_in_flight,
+                may_yield=job.may_yield,
                 deadline_at=job.deadline_at,
                 pool=job.pool,
                 model=job.model,
@@ -173,7 +174,8 @@ _PROGRESS = text("""
         count(*) FILTER (WHERE c.state = 'leased' AND c.lease_until > now()) AS in_flight,
         count(*) FILTER (WHERE c.state IN ('ready','leased')) AS chunks_open,
         coalesce(sum(c.prompt_tokens), 0) AS prompt_tokens,
-        coalesce(sum(c.completion_tokens), 0) AS completion_tokens
+        coalesce(sum(c.completion_tokens), 0) AS completion_tokens,
+        coalesce(sum(c.wasted_tokens), 0) AS wasted_tokens
     FROM jobs j LEFT JOIN chunks c ON c.job_id = j.id
     WHERE j.id = ANY(:job_ids) GROUP BY j.id
 """)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,7 @@ class LimitRow:
     version: int
     computed_at: datetime | None
     override: Override | None
+    tuned: Mapping[str, Any]
     pressure: float
     now: datetime
 
@@ -104,6 +105,7 @@ class LimitStore:
             version=row.version,
             computed_at=row.computed_at,
             override=override,
+            tuned=row.tuned or {},
             pressure=row.pressure,
             now=row.now,
         )
@@ -179,6 +181,11 @@ class LimitStore:
         done = self._tx.execute(_CLEAR_OVERRIDE, {"pool": pool})
         return done.rowcount == 1
 
+    def tune(self, pool: str, changes: Mapping[str, Any] | None) -> None:
+        """Replace what is tuned at run time; None: back to the declared settings."""
+        told = None if changes is None else _json(dict(changes))
+        self._tx.execute(_TUNE, {"pool": pool, "tuned": told})
+
     def history(self, pool: str, most: int, since_s: float | None = None) -> list[dict[str, Any]]:
         """The newest decisions, oldest first: time, limit, pressure, reason, arguments, result."""
         rows = self._tx.execute(
@@ -198,7 +205,7 @@ def _json(value: Any) -> str:
 
 
 _ROW = """
-    SELECT pool, state, version, computed_at, pressure, override_value, override_until,
+    SELECT pool, state, version, computed_at, pressure, tuned, override_value, override_until,
            override_reason, clock_timestamp() AS now
     FROM throttle_limits WHERE pool = :pool
 """
@@ -237,6 +244,8 @@ _CLEAR_OVERRIDE = text("""
     UPDATE throttle_limits SET override_value = NULL, override_until = NULL, override_reason = NULL
     WHERE pool = :pool AND override_value IS NOT NULL
 """)
+
+_TUNE = text("UPDATE throttle_limits SET tuned = CAST(:tuned AS jsonb) WHERE pool = :pool")
 
 _HISTORY = text("""
     SELECT id, computed_at, value, pressure, reason, arguments, result FROM throttle_decisions

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-LEAST_TOKENS, MOST_TOKENS = 16, 48
+LEAST_TOKENS, MOST_TOKENS = 16, 32
 """Length of an answer, evenly spread."""
 _PROMPT_WORDS = 56
 _WORDS = (
@@ -72,8 +72,8 @@ def step(scale: float, rps: float) -> Load:
 
 
 def spikes(scale: float, rps: float) -> Load:
-    """Five seconds of half as much again as `rps`, every thirty; a fifth of `rps` in between."""
-    calm, spike = Phase(25 * scale, rps / 5), Phase(5, rps * 1.5)
+    """Five seconds of a fifth more than `rps`, every thirty; a fifth of `rps` in between."""
+    calm, spike = Phase(25 * scale, rps / 5), Phase(5, rps * 1.2)
     return Load("spikes", (Phase(12 * scale, rps / 5), spike, calm, spike, Phase(8, rps / 5)))
 
 

@@ -127,6 +127,7 @@ def upgrade() -> None:
         sa.Column("priority", sa.Integer(), server_default="0", nullable=False),
         sa.Column("weight", sa.Float(), server_default="1", nullable=False),
         sa.Column("max_in_flight", sa.Integer(), nullable=True),
+        sa.Column("may_yield", sa.Boolean(), server_default=sa.text("true"), nullable=False),
         sa.Column("deadline_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("pool", sa.Text(), nullable=False),
         sa.Column("model", sa.Text(), nullable=False),
@@ -211,6 +212,9 @@ def upgrade() -> None:
         ),
         sa.Column("computed_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("valid_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column(
+            "tuned", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True
+        ),
         sa.Column("override_value", sa.Integer(), nullable=True),
         sa.Column("override_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("override_reason", sa.Text(), nullable=True),
@@ -242,6 +246,7 @@ def upgrade() -> None:
         sa.Column("failed", sa.Integer(), server_default="0", nullable=False),
         sa.Column("prompt_tokens", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("completion_tokens", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("wasted_tokens", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("error_code", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.CheckConstraint(

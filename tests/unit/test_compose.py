@@ -51,8 +51,20 @@ SECRETS = {
 NEEDED = SECRETS | {"GIVEWAY_ENDPOINTS": "[]"}
 
 
+def filled(value: Any, environment: dict[str, str]) -> Any:
+    """`value` from the file with the variables in its texts filled in."""
+    match value:
+        case str():
+            return interpolated(value, environment)
+        case dict():
+            return {key: filled(inner, environment) for key, inner in value.items()}
+        case list():
+            return [filled(inner, environment) for inner in value]
+    return value
+
+
 def compose(**environment: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load(interpolated(TEXT, NEEDED | environment))
+    loaded: dict[str, Any] = filled(yaml.safe_load(TEXT), NEEDED | environment)
     return loaded
 
 

@@ -48,8 +48,8 @@ _PATIENCE_S = 30.0
 class Pace:
     """How much of it: seconds of people alone, and every how manieth docstring is embedded."""
 
-    alone_s: float = 8.0
-    every: int = 1
+    alone_s: float = 6.0
+    every: int = 2
 
 
 @dataclass(frozen=True, slots=True)

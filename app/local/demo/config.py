@@ -59,8 +59,8 @@ micro_batch_tokens = {micro_batch_tokens}
 window_s = 5
 """
 
-MICRO_BATCH_ITEMS = 16
-MICRO_BATCH_TOKENS = 256
+MICRO_BATCH_ITEMS = 24
+MICRO_BATCH_TOKENS = 512
 
 
 def config_toml(endpoint_port: int) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from app.local.demo.measured import Leg, Measured, rolling_p95
@@ -14,11 +16,19 @@ _WINDOW_S = 3.0
 
 def draw(measured: Measured, path: Path) -> bool:
     """Write it, as `path` ends (.svg, .png). False: matplotlib (extra `charts`) is missing."""
-    try:
-        import matplotlib
-    except ImportError:
-        return False
-    matplotlib.use("agg")
+    with TemporaryDirectory() as folder:
+        # Else it leaves its list of fonts in the home folder.
+        os.environ.setdefault("MPLCONFIGDIR", folder)
+        try:
+            import matplotlib
+        except ImportError:
+            return False
+        matplotlib.use("agg")
+        _draw(measured, path)
+    return True
+
+
+def _draw(measured: Measured, path: Path) -> None:
     from matplotlib import pyplot
 
     # The same figures give the same file, and text stays text.
@@ -32,7 +42,6 @@ def draw(measured: Measured, path: Path) -> bool:
         _frame(above, below, measured)
         figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
         pyplot.close(figure)
-    return True
 
 
 def _people(axes: Any, leg: Leg) -> None:

@@ -39,6 +39,8 @@ jobs = Table(
     Column("priority", Integer, nullable=False, server_default="0"),
     Column("weight", Float, nullable=False, server_default="1"),
     Column("max_in_flight", Integer),
+    # Whether its calls may be closed in the middle when a person needs the place.
+    Column("may_yield", Boolean, nullable=False, server_default=text("true")),
     moment("deadline_at"),
     Column("pool", Text, nullable=False),
     Column("model", Text, nullable=False),
@@ -91,6 +93,8 @@ chunks = Table(
     Column("failed", Integer, nullable=False, server_default="0"),
     Column("prompt_tokens", BigInteger, nullable=False, server_default="0"),
     Column("completion_tokens", BigInteger, nullable=False, server_default="0"),
+    # Tokens read and given by calls that were closed to give their place back.
+    Column("wasted_tokens", BigInteger, nullable=False, server_default="0"),
     Column("error_code", Text),
     Column("error", Text),
     one_of("state", "state", ChunkState),

@@ -17,6 +17,8 @@ throttle_limits = Table(
     document("state", required=False),
     moment("computed_at"),
     moment("valid_until"),
+    # Settings of the pool that an operator changed at run time, over the declared ones.
+    document("tuned", required=False),
     Column("override_value", Integer),
     moment("override_until"),
     Column("override_reason", Text),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import httpx2
@@ -15,6 +16,7 @@ import pytest
 from app.worker.load import LoadPlan, run_load
 from tests.commands import done, giveway
 from tests.processes import Processes
+from tests.rabbitmq import rabbitmq_at, rabbitmq_missing
 from tests.rig import MakeRig, Rig
 from tests.served import Served
 
@@ -142,6 +144,33 @@ def test_a_run_that_is_stopped_ends_soon_and_leaves_no_connection(
     assert took_s < 4
     assert report.sent == 0, "nobody answered"
     assert subscribed == []
+
+
+@pytest.mark.rabbitmq
+@pytest.mark.skipif(rabbitmq_missing() is not None, reason="RabbitMQ is not installed")
+def test_rabbitmq_carries_people_as_well(
+    stack: Rig,
+    migrated_url: str,
+    folder: Path,
+    endpoint: Served,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with rabbitmq_at(folder) as url, closing(_Ended(folder, migrated_url, url, endpoint)) as both:
+        monkeypatch.setenv("GIVEWAY_BROKER__URL", url)
+        both.processes.worker("interactive").ready()
+        asked = done("ask", "hello there", "--max-tokens", "8")
+        loaded = done("load", "--rps", "20", "--seconds", "2", "--max-tokens", "8")
+
+    assert asked["completion_tokens"] == 8
+    assert loaded["ok"] == loaded["sent"] > 20
+
+
+class _Ended:
+    """Processes that end with the block."""
+
+    def __init__(self, folder: Path, database_url: str, url: str, endpoint: Served) -> None:
+        self.processes = Processes(folder, database_url, url, endpoint.url)
+        self.close = self.processes.end
 
 
 def test_the_simulated_endpoint_serves_until_it_is_told_to_end() -> None:

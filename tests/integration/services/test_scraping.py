@@ -25,7 +25,7 @@ from tests.served import Served, serving
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 PAGE = (
     'vllm:num_requests_running{engine="0"} 3\nvllm:num_requests_waiting{engine="0"} 2\n'
-    'vllm:kv_cache_usage_perc 0.4\nvllm:num_preemptions_total 7\n'
+    "vllm:kv_cache_usage_perc 0.4\nvllm:num_preemptions_total 7\n"
     'vllm:cache_config_info{block_size="16",num_gpu_blocks="100"} 1\n'
 )
 
@@ -96,7 +96,9 @@ def scripted() -> Iterator[Callable[[str | None], Scripted]]:
         yield lambda page: Scripted(stack, page)
 
 
-def told(scraping: Scraping, pool: Pool, right: Callable[[Gauges], bool] = lambda _: True) -> Gauges:
+def told(
+    scraping: Scraping, pool: Pool, right: Callable[[Gauges], bool] = lambda _: True
+) -> Gauges:
     """The first gauges that are `right`, within five seconds."""
     until = time.monotonic() + 5
     while time.monotonic() < until:
@@ -155,7 +157,7 @@ def test_preemptions_of_a_real_endpoint_are_seen_to_rise_and_to_stop(scraping_ev
 
 
 def test_two_endpoints_of_a_pool_are_summed_and_the_fuller_memory_counts(scripted, scraping_every):
-    other = PAGE.replace("perc 0.4", "perc 0.7").replace("running{engine=\"0\"} 3", "running 5")
+    other = PAGE.replace("perc 0.4", "perc 0.7").replace('running{engine="0"} 3', "running 5")
     pool, scraping = a_pool(scripted(PAGE).url, scripted(other).url), scraping_every()
 
     gauges = told(scraping, pool, lambda g: g.engine_running == 8)
@@ -236,7 +238,10 @@ def test_a_hanging_page_never_delays_a_tick(rig: MakeRig, endpoint: Served, scri
     asking = [one.wiring.scraping.gauges(one.wiring.pools.named("main")) for _ in range(100)]
     assert time.monotonic() - began < 0.1
     assert asking == [None] * 100
+    time.sleep(0.12)  # A tick that comes too early is passed over.
+    began = time.monotonic()
     assert throttling.tick("main") is not None
+    assert time.monotonic() - began < 0.4  # Less than the page is waited for.
 
 
 def test_a_decision_holds_what_the_endpoint_said(rig: MakeRig):

@@ -23,6 +23,14 @@ def registered() -> Mapping[str, Policy]:
     return MappingProxyType(found)
 
 
+def check_options(name: str, options: Mapping[str, float]) -> None:
+    """UnknownName for an option that the policy called `name` does not have."""
+    known = named(name).options
+    for option in options:
+        if option not in known:
+            raise UnknownName(f"option of policy {name!r}", option, list(known))
+
+
 def named(name: str) -> Policy:
     """The policy called `name`; UnknownName lists those there are."""
     try:

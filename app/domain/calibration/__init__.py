@@ -1,0 +1,1 @@
+"""What measurements of an endpoint say: its server model, its knee, and a pool's settings."""

@@ -1,0 +1,98 @@
+"""generate: an answer for each text, from a prompt template."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from jinja2 import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from pydantic import Field, field_validator
+
+from app.domain.cleaning import cleaned, is_blank
+from app.domain.fingerprint import ContentHash
+from app.domain.inference import ChatReply, ChatRequest, EmbedReply, Message, rough_tokens
+from app.domain.results import Item, ItemResult, Status
+from app.errors import BadReply
+from app.kinds.base import Params, Prepared, Read, Unit
+
+_TEMPLATES = ImmutableSandboxedEnvironment(autoescape=False, keep_trailing_newline=True)
+
+
+class GenerateParams(Params):
+    """`prompt` is a Jinja template over the item's fields, its text among them: {{ text }}."""
+
+    prompt: str = "{{ text }}"
+    system: str | None = None
+    max_tokens: Annotated[int, Field(ge=1)] = 256
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+
+    @field_validator("prompt")
+    @classmethod
+    def _is_a_template(cls, prompt: str) -> str:
+        try:
+            _TEMPLATES.parse(prompt)
+        except TemplateError as error:
+            raise ValueError(f"not a template: {error.message}") from None
+        return prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """The kind."""
+
+    name: str = "generate"
+    params: type[Params] = GenerateParams
+    together: bool = False
+
+    def collection(self, params: GenerateParams) -> None:  # noqa: ARG002
+        """It makes no vectors."""
+        return
+
+    def prepare(self, items: Sequence[Item], params: GenerateParams) -> Prepared:
+        """Each item's prompt; one that fails its template fails alone, before any call."""
+        template = _template(params.prompt)
+        hashes = ContentHash(params.model_dump(mode="json"))
+        units: list[Unit] = []
+        results: list[ItemResult] = []
+        for item in items:
+            if is_blank(str(item.payload.get("text", ""))):
+                results.append(ItemResult(item.seq, Status.EMPTY, code="empty"))
+                continue
+            try:
+                text = template.render(item.payload)
+            except TemplateError as error:
+                why = f"the template failed on this item: {error.message}"
+                results.append(ItemResult(item.seq, Status.FAILED, code="template", error=why))
+                continue
+            units.append(Unit(item, text, rough_tokens(text), hashes.of(text)))
+        return Prepared(units, results)
+
+    def request(self, units: Sequence[Unit], params: GenerateParams) -> ChatRequest:
+        """One chat an item."""
+        system = (Message("system", params.system),) if params.system else ()
+        messages = (*system, Message("user", units[0].text))
+        return ChatRequest(params.model, messages, params.max_tokens, params.temperature)
+
+    def read(
+        self, units: Sequence[Unit], reply: EmbedReply | ChatReply, params: GenerateParams
+    ) -> Read:
+        """The answer's text, cleaned of what Postgres refuses, and why it ended."""
+        if not isinstance(reply, ChatReply):
+            raise BadReply(f"model {params.model} answered with vectors, not with text")
+        text = cleaned(reply.text)
+        output = {"text": text.text, "finish_reason": reply.finish_reason}
+        if text.flags:
+            output["cleaned"] = ",".join(sorted(text.flags))
+        tokens = reply.usage.total_tokens
+        return Read([ItemResult(units[0].item.seq, Status.DONE, tokens=tokens, output=output)])
+
+
+@functools.cache
+def _template(prompt: str) -> Any:
+    return _TEMPLATES.from_string(prompt)
+
+
+KIND = Generate()

@@ -1,0 +1,213 @@
+"""The contenders: which processes each starts, how it is asked, and how batch is kept saturating."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import text
+
+from app.services.submission import JobRequest
+from app.settings import Settings
+from app.storage.vector_store import VectorStore
+from app.wiring import Wiring
+from app.worker.assembly import make
+from benchmarks.throttle import plain
+from benchmarks.throttle.corpus import MICRO_BATCH, Tags, micro_batch
+from benchmarks.throttle.people import Way
+from benchmarks.throttle.stage import CHAT, EMBED, Process, Stage
+from benchmarks.throttle.targets import Targets
+
+NO_BATCH, DEDICATED = "no batch", "dedicated"
+ONE_QUEUE, PRIORITY = "one queue", "priority queue"
+PRESSURE, BUDGET = "giveway pressure", "giveway budget"
+CAPS = (1, 2, 3, 4, 6)
+_PEOPLE_THREADS = 32
+"""Of workers that only people use: four a place, as Giveway's own default."""
+_FEED_S = 0.04
+_TIED_AHEAD = 16
+"""Batch tasks waiting in a queue that people share: two a place, so that workers never idle and
+nobody stands behind a whole backfill (which is what happens when all of it is sent at once)."""
+_APART_AHEAD = 64
+
+
+
+def fixed(workers: int) -> str:
+    """The name of two queues with so many batch workers."""
+    return f"two queues, {workers} batch"
+
+
+def named(caps: tuple[int, ...] = CAPS) -> tuple[str, ...]:
+    """All that are compared, in the order in which they run."""
+    return (ONE_QUEUE, PRIORITY, *map(fixed, caps), PRESSURE, BUDGET)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A contender at work. `wiring` None: it is not Giveway."""
+
+    way: Way
+    wiring: Wiring | None = None
+
+
+@contextlib.contextmanager
+def running(
+    name: str, stage: Stage, targets: Targets | None, items: int
+) -> Iterator[Running]:
+    """The contender up and, but for `no batch`, its backfill of at least `items` begun."""
+    stage.clean()
+    if name in (PRESSURE, BUDGET):
+        assert targets is not None
+        policy = "pressure" if name == PRESSURE else "budget"
+        with _giveway(stage, policy, targets, items) as one:
+            yield one
+        return
+    with _plain(name, stage) as one:
+        yield one
+
+
+@contextlib.contextmanager
+def _plain(name: str, stage: Stage) -> Iterator[Running]:
+    people, batch, options, ahead = "people", "batch", {}, _APART_AHEAD
+    workers = {people: _PEOPLE_THREADS}
+    if name == ONE_QUEUE:
+        people = batch = "work"
+        workers, ahead = {"work": stage.places}, _TIED_AHEAD
+    elif name == PRIORITY:
+        people = batch = "work"
+        workers, options = {"work": stage.places}, {"priority": plain.PEOPLE_FIRST}
+    elif name == DEDICATED:
+        workers = {batch: stage.places}
+    elif name != NO_BATCH:
+        workers[batch] = int(name.split(",")[1].split()[0])
+    app = plain.made(stage.broker_url)
+    env = {
+        "PLAIN_BROKER": stage.broker_url,
+        "PLAIN_DATABASE": stage.database_url,
+        "PLAIN_ENDPOINT": stage.endpoint_url,
+    }
+    with contextlib.ExitStack() as stack:
+        started = [
+            _worker(stage, "benchmarks.throttle.plain", queue, threads, env)
+            for queue, threads in workers.items()
+        ]
+        _await(stack, started)
+        if name != NO_BATCH:
+            stack.enter_context(_fed(stage, app, batch, ahead, by_priority=name == PRIORITY))
+        yield Running(Way(app, "plain.chat", people, options))
+
+
+@contextlib.contextmanager
+def _fed(
+    stage: Stage, app: Any, queue: str, ahead: int, *, by_priority: bool
+) -> Iterator[None]:
+    """Keep `ahead` batch tasks waiting for as long as the block runs."""
+    with stage.database.transaction() as tx:
+        collection = VectorStore(tx).ensure("tags", EMBED).id
+    lists = [queue, f"{queue}{plain.SEPARATOR}{plain.BATCH_LAST}"]
+    options = {"priority": plain.BATCH_LAST} if by_priority else {}
+    stop = threading.Event()
+
+    def feed() -> None:
+        number = 0
+        while not stop.is_set():
+            waiting = sum(int(stage.valkey.llen(one)) for one in lists)  # type: ignore[arg-type]
+            for _ in range(ahead - waiting):
+                app.send_task(
+                    "plain.embed",
+                    args=(collection, EMBED, number * MICRO_BATCH, micro_batch(number)),
+                    queue=queue,
+                    **options,
+                )
+                number += 1
+            stop.wait(_FEED_S)
+
+    feeder = threading.Thread(target=feed, name="feeder")
+    feeder.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        feeder.join()
+
+
+@contextlib.contextmanager
+def _giveway(stage: Stage, policy: str, targets: Targets, items: int) -> Iterator[Running]:
+    given = _settings(stage, policy, targets)
+    env = {f"GIVEWAY_{name.upper()}": json.dumps(value) for name, value in given.items()}
+    wiring = Wiring(Settings(**given))
+    app = make(wiring)
+    wiring.declare()
+    with contextlib.ExitStack() as stack:
+        stack.callback(wiring.database.close)
+        threads = {
+            "interactive": wiring.settings.interactive_threads,
+            "batch": wiring.settings.batch_threads,
+            "control": 4,
+        }
+        started = [_worker(stage, "app", queue, many, env) for queue, many in threads.items()]
+        schedule = str(stage.folder / "beat")
+        arguments = ("celery", "-A", "app", "beat", "--schedule", schedule, "--loglevel", "INFO")
+        beat = stage.python("beat", *arguments, env=env)
+        _await(stack, started)
+        stack.callback(beat.end)
+        request = JobRequest("embed", {"model": EMBED, "collection": "tags"}, key="backfill")
+        wiring.submission.submit(request, Tags(items))
+        wiring.ringing.ring_all()
+        yield Running(Way(app, "giveway.interactive.chat", "interactive", {}), wiring)
+        _saturated(stage)
+
+
+def _settings(stage: Stage, policy: str, targets: Targets) -> dict[str, Any]:
+    """Giveway's, all others as they come."""
+    return {
+        "database": {"url": stage.database_url},
+        "broker": {"url": stage.broker_url},
+        "batch": {"micro_batch_items": MICRO_BATCH},
+        "pools": [
+            {
+                "name": "main",
+                "total": stage.places,
+                "policy": policy,
+                "target_p95_ms": targets.whole_ms,
+                "first_token_target_ms": targets.first_token_ms,
+                "per_token_target_ms": targets.per_token_ms,
+            }
+        ],
+        "endpoints": [
+            {
+                "name": "simulated",
+                "kind": "simulated",
+                "base_url": stage.endpoint_url,
+                "models": [CHAT, EMBED],
+                "max_concurrency": stage.places,
+            }
+        ],
+    }
+
+
+def _saturated(stage: Stage) -> None:
+    """A backfill that came to its end would have measured nothing. Raises RuntimeError."""
+    with stage.database.transaction() as tx:
+        ready = tx.execute(text("SELECT count(*) FROM chunks WHERE state = 'ready'")).scalar_one()
+    if not ready:
+        raise RuntimeError("the backfill came to its end before the run did: give it more items")
+
+
+def _worker(
+    stage: Stage, app: str, queue: str, threads: int, env: Mapping[str, str]
+) -> Process:
+    arguments = ("celery", "-A", app, "worker", "-Q", queue, "-n", f"{queue}@bench")
+    how = ("-P", "threads", "-c", str(threads), "--without-mingle", "--without-gossip")
+    return stage.python(queue, *arguments, *how, "--loglevel", "INFO", env=env)
+
+
+def _await(stack: contextlib.ExitStack, started: list[Process]) -> None:
+    for process in started:
+        stack.callback(process.end)
+    for process in started:
+        process.await_word(" ready.")

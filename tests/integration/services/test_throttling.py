@@ -1,0 +1,175 @@
+"""The tick on real rows: what it writes, what it survives, and that it replays."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import orjson
+import pytest
+
+from app import errors
+from app.domain.throttle.decide import decide, limit_now
+from app.domain.throttle.readings import Reading
+from app.domain.throttle.values import Bounds, Decision, PolicySettings, State
+from app.services.claiming import Claimed, claim
+from tests.rig import MakeRig, Rig
+
+SMALL = [{"name": "main", "total": 8, "batch_max": 7}]
+
+
+def age_decision(one: Rig, seconds: float) -> None:
+    """As if the last decision had been made so long ago."""
+    one.execute(
+        "UPDATE throttle_limits SET computed_at = computed_at - make_interval(secs => :s),"
+        " state = jsonb_set(jsonb_set(state, '{decided_at}',"
+        " to_jsonb(CAST(state->>'decided_at' AS timestamptz) - make_interval(secs => :s))),"
+        " '{valid_until}',"
+        " to_jsonb(CAST(state->>'valid_until' AS timestamptz) - make_interval(secs => :s)))",
+        s=seconds,
+    )
+
+
+def claims(one: Rig, most: int) -> int:
+    job = one.submit([f"text {n}" for n in range(40)], key="claims", chunk_items=1).job
+    with one.database.transaction() as tx:
+        found = [claim(tx, job, one.wiring.pools.named("main"), "w#1", 60) for _ in range(most)]
+    return sum(isinstance(c, Claimed) for c in found)
+
+
+def test_a_tick_writes_limit_and_decision_together(rig: MakeRig) -> None:
+    one = rig(pools=SMALL)
+    decision = one.wiring.throttling.tick("main")
+    assert decision is not None
+    assert one.rows("SELECT value, reason FROM throttle_limits") == one.rows(
+        "SELECT value, reason FROM throttle_decisions"
+    )
+    assert one.one("SELECT valid_until > now() FROM throttle_limits")
+
+
+def test_a_tick_that_comes_at_once_again_does_nothing(rig: MakeRig) -> None:
+    one = rig(pools=SMALL)
+    assert one.wiring.throttling.tick("main") is not None
+    assert one.wiring.throttling.tick("main") is None
+
+
+def test_controllers_that_tick_together_decide_once(rig: MakeRig) -> None:
+    rigs = [rig(pools=SMALL) for _ in range(4)]
+    threads = [threading.Thread(target=one.wiring.throttling.tick, args=("main",)) for one in rigs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert rigs[0].one("SELECT count(*) FROM throttle_decisions") == 1
+
+
+def test_every_decision_replays_exactly(rig: MakeRig) -> None:
+    one = rig(pools=SMALL)
+    for _ in range(5):
+        one.wiring.throttling.tick("main")
+        age_decision(one, 1.0)
+    rows = one.rows("SELECT arguments, result FROM throttle_decisions")
+    assert len(rows) == 5
+    for arguments, result in rows:
+        from datetime import datetime
+
+        again = decide(
+            State.from_json(arguments["state"]),
+            None if arguments["reading"] is None else Reading.from_json(arguments["reading"]),
+            PolicySettings.from_json(arguments["policy"]),
+            Bounds.from_json(arguments["bounds"]),
+            datetime.fromisoformat(arguments["now"]),
+            override=arguments["override"],
+            deadline_places=arguments["deadline_places"],
+        )
+        assert again == Decision.from_json(result)
+
+
+def test_a_silent_controller_means_the_floor(rig: MakeRig) -> None:
+    one = rig(pools=SMALL)
+    one.wiring.throttling.tick("main")
+    age_decision(one, 3600)
+    assert claims(one, 5) == 1
+
+
+def test_a_clock_that_goes_back_an_hour_means_the_floor_and_then_goes_on(rig: MakeRig) -> None:
+    one = rig(pools=SMALL)
+    one.wiring.throttling.tick("main")
+    age_decision(one, -3600)
+    assert claims(one, 5) == 1
+    decision = one.wiring.throttling.tick("main")
+    assert decision is not None
+    assert (decision.limit, decision.reason) == (1, "stale")
+    age_decision(one, 1.0)
+    after = one.wiring.throttling.tick("main")
+    assert after is not None
+    assert after.reason != "stale"
+
+
+def test_an_override_holds_for_its_time_and_not_longer(rig: MakeRig) -> None:
+    one, other = rig(pools=SMALL), rig(pools=SMALL)
+    one.wiring.steering.override("main", 5, 600, "a test")
+    decision = other.wiring.throttling.tick("main")
+    assert decision is not None
+    assert (decision.limit, decision.reason) == (5, "override")
+    assert claims(one, 7) == 5
+    one.execute("UPDATE throttle_limits SET override_until = now() - interval '1 second'")
+    age_decision(one, 1.0)
+    after = other.wiring.throttling.tick("main")
+    assert after is not None
+    assert after.reason != "override"
+    with pytest.raises(errors.UsageError, match="allows 1 to 7"):
+        one.wiring.steering.override("main", 8, 600, None)
+
+
+def test_settings_tuned_at_run_time_hold_in_every_process_at_once(rig: MakeRig) -> None:
+    one, other = rig(pools=SMALL), rig(pools=SMALL)
+    one.limit(7)
+    one.wiring.steering.tune("main", {"batch_max": 3, "policy": "static", "target_p95_ms": 250.0})
+    assert claims(other, 7) == 3
+    decision = other.wiring.throttling.tick("main")
+    assert decision is not None
+    assert decision.reason == "fixed"
+    assert other.wiring.inspection.pool("main").target_p95_ms == 250
+    other.wiring.steering.untune("main")
+    assert one.wiring.inspection.pool("main").batch_max == 7
+
+
+def test_tuning_refuses_what_leaves_no_lawful_limit(rig: MakeRig) -> None:
+    one = rig(pools=SMALL)
+    with pytest.raises(errors.ConfigError, match="reserve"):
+        one.wiring.steering.tune("main", {"reserve": 0})
+    with pytest.raises(errors.UnknownName, match=r"'traget'; known: .*target_p95_ms"):
+        one.wiring.steering.tune("main", {"traget": 3})
+    with pytest.raises(errors.UnknownName, match="no policy 'magic'"):
+        one.wiring.steering.tune("main", {"policy": "magic"})
+    assert one.one("SELECT count(*) FROM throttle_limits WHERE tuned IS NOT NULL") == 0
+
+
+def test_people_who_come_between_two_ticks_lower_the_limit_at_the_next_claim(
+    rig: MakeRig,
+) -> None:
+    one = rig(pools=SMALL)
+    for _ in range(12):
+        one.wiring.throttling.tick("main")
+        age_decision(one, 1.0)
+    with one.database.transaction() as tx:
+        from app.storage.limit_store import LimitStore
+
+        row = LimitStore(tx).lock("main")
+        assert row is not None
+        now = row.now
+        until = (now + timedelta(minutes=5)).isoformat()
+        told = {"capacity": 7.0, "limit": 7, "reason": "growing", "valid_until": until}
+        state = State.from_json({**row.state.to_json(), **told, "decided_at": now.isoformat()})
+        tx.exec_driver_sql(
+            "UPDATE throttle_limits SET state = %s::jsonb",
+            (orjson.dumps(state.to_json()).decode(),),
+        )
+    one.execute(
+        "INSERT INTO interactive_requests (id, pool, task_type, model, state, submitted_at,"
+        " lease_until, endpoint) SELECT gen_random_uuid(), 'main', 'chat', 'm', 'running', now(),"
+        " now() + interval '1 minute', 'sim' FROM generate_series(1, 4)"
+    )
+    expected = limit_now(state, 4, one.wiring.pools.named("main").bounds, now)
+    assert claims(one, 7) == expected < 7
