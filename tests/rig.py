@@ -44,7 +44,9 @@ class Texts:
 class Rig:
     """One process's Giveway, driven by hand."""
 
-    def __init__(self, database_url: str, endpoint: Served, **settings: Any) -> None:
+    def __init__(
+        self, database_url: str, endpoint: Served, *, declare: bool = True, **settings: Any
+    ) -> None:
         self.endpoint = endpoint
         given: dict[str, Any] = {
             "database": {"url": database_url, "connections": 30},
@@ -64,8 +66,9 @@ class Rig:
             given[group] = {**given.get(group, {}), **values} if is_group else values
         self._given = given
         self.wiring = Wiring(Settings(**given))
-        self.wiring.declare()
-        self.limit(31)
+        if declare:
+            self.wiring.declare()
+            self.limit(31)
 
     def with_broker(self, url: str) -> Celery:
         """The Celery app on this rig's settings and that broker; rings then reach workers."""

@@ -69,7 +69,7 @@ class Probe:
                     cancelled=cancelled or self.stop,
                 )
             except errors.EndpointError as error:
-                return TimedCall(sent_s, tuple(at_s), ahead=ahead, error=error.code)
+                return TimedCall(sent_s, tuple(at_s), ahead=ahead, error=error.code, why=str(error))
             ended_s = clock.monotonic_s()
         usage = reply.usage
         return TimedCall(

@@ -117,7 +117,7 @@ def _answered(probe: Probe, shape: Shape) -> TimedCall:
     call = probe.call(shape)
     if call.error is not None:
         raise errors.EndpointError(
-            f"a single call to model {shape.model!r} failed: {call.error}; nothing was measured"
+            f"a single call to model {shape.model!r} failed, so nothing was measured: {call.why}"
         )
     return call
 
@@ -140,8 +140,8 @@ def _levels(
         told(f"{running} in flight", number, len(wanted), "levels")
         calls, from_s, until_s = kept_in_flight(probe, shape, running, plan.level_s)
         level = level_of(running, calls, from_s, until_s)
-        failed = next((call.error for call in calls if call.error is not None), None)
-        if failed is not None or level is None:
+        failed = [call.why for call in calls if call.error is not None]
+        if failed or level is None:
             if not found:
                 raise errors.EndpointError(f"calls one after the other failed: {failed}")
             break

@@ -56,11 +56,13 @@ def tuned(pool: Pool, changes: Mapping[str, Any]) -> Pool:
         for name, value in changes.items()
         if name.startswith(_OPTION)
     }
+    name = str(changes.get("policy", pool.policy.name))
+    declared = pool.policy.options if name == pool.policy.name else {}
     policy = replace(
         pool.policy,
         **{name: changes[name] for name in _POLICY if name in changes},
-        name=str(changes.get("policy", pool.policy.name)),
-        options=MappingProxyType({**pool.policy.options, **options}),
+        name=name,
+        options=MappingProxyType({**declared, **options}),
     )
     check_options(policy.name, policy.options)
     places: dict[str, Any] = {name: int(changes[name]) for name in _PLACES if name in changes}

@@ -110,7 +110,7 @@ def show(chosen: Subject, measured: Measured, found: Findings, settings: Setting
             ("one alone", _alone(measured.idle)),
             ("target", f"P95 {render.ms(measured.target_p95_ms)}"),
             ("knee", _knee(found.knee)),
-            ("throughput", f"gains little past {found.saturation} in flight"),
+            ("throughput", _throughput(measured, found)),
             ("people", _people(found)),
             ("server model", None if found.fit is None else _sentence(found.fit)),
             ("micro-batch", _batch(found)),
@@ -198,6 +198,12 @@ def _knee(knee: Knee | None) -> str:
             return f"{rps:.1f} requests a second; past it the P95 leaves the target"
         case Knee(rps=rps):
             return f"not reached: {rps:.1f} requests a second keep the target"
+
+
+def _throughput(measured: Measured, found: Findings) -> str:
+    if found.saturation == measured.levels[-1].running:
+        return f"still gains at {found.saturation} in flight, the most that was tried"
+    return f"gains little past {found.saturation} in flight"
 
 
 def _people(found: Findings) -> str:

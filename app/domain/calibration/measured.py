@@ -23,6 +23,8 @@ class TimedCall:
     """Other calls of the same load in flight when this one was sent."""
     error: str | None = None
     """The code of its EndpointError; `abandoned` where we gave it up ourselves."""
+    why: str = ""
+    """What the error says."""
 
     @property
     def total_ms(self) -> float | None:

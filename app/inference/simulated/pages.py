@@ -6,7 +6,6 @@ from app.inference.simulated.engine import Engine
 from app.inference.simulated.ledger import Ledger
 from app.inference.simulated.runner import Runner
 
-
 _BLOCK = 16
 
 

@@ -24,6 +24,7 @@ OPTIONS: Mapping[str, float] = {
     "aim": 0.88,  # where x at P95 is held
     "gain": 0.20,  # growth of C per second, as a share, for each 1.0 that x is under the aim
     "gain_down": 0.10,
+    "growth_least": 1.2,  # places per second for each 1.0 under the aim; helps pools of under 6
     "growth_most": 0.05,  # share per second, outside slow start
     "red_miss": 0.05,
     "prior_samples": 20.0,
@@ -176,8 +177,9 @@ def _green(
     if state.slow_start and (seen.x or 0.0) < options["slow_start_below"]:
         grown = capacity * options["slow_start_factor"] ** dt_s + 1
     else:
-        share = min(options["growth_most"], options["gain"] * under) * evidence
-        grown = capacity + share * capacity * dt_s
+        share = min(options["growth_most"], options["gain"] * under)
+        least = min(0.3, options["growth_least"] * under)
+        grown = capacity + max(share * capacity, least) * evidence * dt_s
     return Reason.GROWING, replace(state, capacity=min(grown, most))
 
 
