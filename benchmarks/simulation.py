@@ -27,8 +27,9 @@ from app.simulation.faults import FAULTS
 from app.simulation.measure import batch_tokens_per_s, counted, on_target
 from app.simulation.results import RunResult, document
 from app.simulation.run import Contender, Run, ground, run_all, run_one
+from app.simulation.setup import Setup
 from app.simulation.workloads import WORKLOADS, workload
-from app.simulation.world import Setup, simulate
+from app.simulation.world import simulate
 
 ROOT = Path(__file__).resolve().parent
 RESULTS = ROOT / "results" / "simulation.json"

@@ -161,9 +161,14 @@ def _measured(wiring: Wiring, chosen: Subject, plan: Plan) -> Measured:
 
 def _outcome(wanted: Change, *, write: bool) -> str:
     if wanted.file is None:
-        return "no settings file declares this endpoint; giveway.toml could say the above"
+        return "no settings file declares this pool; giveway.toml could say the above"
+    left_out = (
+        f"; {wanted.file} does not declare the endpoint, set its part where it is declared"
+        if wanted.endpoint_left_out
+        else ""
+    )
     if wanted.after == wanted.before:
-        return f"{wanted.file} says so already"
+        return f"{wanted.file} says so already{left_out}"
     if not write:
-        return f"add --write to change {wanted.file} so"
-    return f"wrote {wanted.file}; processes read it when they start"
+        return f"add --write to change {wanted.file} so{left_out}"
+    return f"wrote {wanted.file}; processes read it when they start{left_out}"

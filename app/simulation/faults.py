@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from app.errors import UnknownName
-from app.simulation.world import Fault
+from app.simulation.setup import Fault
 
 FAULTS: Mapping[str, Fault] = MappingProxyType(
     {

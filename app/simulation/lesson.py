@@ -20,8 +20,8 @@ from app.domain.throttle.decide import limit_now
 from app.domain.throttle.samples import nearest_rank
 from app.domain.throttle.values import Bounds, Reason, State
 from app.simulation import signs
+from app.simulation.setup import EPOCH
 from app.simulation.signs import Sign
-from app.simulation.world import EPOCH
 
 PLACES = 8
 BATCH_TASKS, BATCH_MS = 20, 200.0

@@ -11,8 +11,8 @@ import numpy as np
 
 from app.domain.throttle.samples import MISS_X, nearest_rank
 from app.simulation.server import Call
+from app.simulation.setup import Trace
 from app.simulation.workloads import WARM_UP_S, Workload
-from app.simulation.world import Trace
 
 
 def counted(trace: Trace, workload: Workload) -> list[Call]:

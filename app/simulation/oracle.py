@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.simulation.measure import batch_tokens_per_s, counted, on_target
-from app.simulation.world import Setup, Trace, simulate
+from app.simulation.setup import Setup, Trace
+from app.simulation.world import simulate
 
 GIVEN_UP = 0.01
 """Share of requests that may miss because of batch."""

@@ -10,8 +10,9 @@ from app.domain.throttle.values import PolicySettings
 from app.errors import ConfigError
 from app.simulation import measure, oracle, signs
 from app.simulation.results import RunResult
+from app.simulation.setup import Fault, Setup, Trace
 from app.simulation.workloads import Workload, workload
-from app.simulation.world import Fault, Setup, Trace, simulate, without_batch
+from app.simulation.world import simulate, without_batch
 
 TUNABLE: Mapping[str, str] = {"static": "cap", "pressure": "max"}
 """The one number that a name like `static:16` sets."""

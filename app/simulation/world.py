@@ -7,99 +7,19 @@ The throttle is production's: `decide` at every tick from a reading, `limit_now`
 from __future__ import annotations
 
 import heapq
-import math
 from collections import deque
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from enum import IntEnum
 
 from app.domain.throttle.decide import decide, limit_now
 from app.domain.throttle.feedforward import blaming
 from app.domain.throttle.readings import Gauges, Reading
-from app.domain.throttle.samples import NEAR_X, Sample, nearest_rank, x_of
-from app.domain.throttle.values import Bounds, PolicySettings, State
-from app.domain.throttle.yielding import Held, YieldSettings, victims
-from app.simulation.server import Call, Engine, ServerModel
-from app.simulation.workloads import WARM_UP_S, Workload
-
-EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
-BOUNDS = Bounds(total=256, reserve=8, pool="simulated")
-TAIL_S = 30.0
-"""The run goes on so long after the last arrival that counts, so that everybody can end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Something that goes wrong from `start_s` to `end_s`; a step of the clock lasts."""
-
-    name: str
-    about: str
-    start_s: float = 300.0
-    end_s: float = 360.0
-    blind: bool = False
-    """No reading reaches the controller."""
-    gauges_gone: bool = False
-    silent: bool = False
-    """The controller does not run."""
-    database_gone: bool = False
-    """No claim, no tick; nobody can start anything new through Giveway."""
-    slow_engine: float = 1.0
-    """The first engine's steps take so many times longer."""
-    refuse_over: int | None = None
-    """The endpoint answers 429 while more than this are in flight."""
-    clock_step_s: float = 0.0
-
-    def active(self, t: float) -> bool:
-        return self.start_s <= t < self.end_s
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """Everything a run depends on, its seed included."""
-
-    workload: Workload
-    seed: int
-    policy: PolicySettings
-    bounds: Bounds = BOUNDS
-    server: ServerModel = field(default_factory=ServerModel)
-    engines: int = 1
-    batch: bool = True
-    people: bool = True
-    fault: Fault | None = None
-    tick_s: float = 1.0
-    claim_s: float = 0.01
-    """From the end of one batch call to the start of the next: checkpoint and claim."""
-    yields: YieldSettings | None = field(default_factory=YieldSettings)
-    yield_after_s: float = 0.5
-    """From the tick that asks to the closing of the call."""
-    feed_forward: bool = True
-    """Whether claims see the people who came since the tick. With the next two, for ablations."""
-    blame: bool = True
-    """Whether people who came into a full house are kept from lowering the capacity."""
-    probes: bool = True
-    """Whether batch calls are timed, and speak for people where those are few."""
-    limits: tuple[float, ...] | None = None
-    """A limit for each second from 0 on, obeyed at claims instead of a policy's (the oracle)."""
-
-
-@dataclass(slots=True)
-class Trace:
-    """What one run left behind. Arrays hold one value a tick."""
-
-    people: list[Call] = field(default_factory=list)
-    t: list[float] = field(default_factory=list)
-    limit: list[int] = field(default_factory=list)
-    batch_in_flight: list[int] = field(default_factory=list)
-    interactive_in_flight: list[int] = field(default_factory=list)
-    batch_tokens: list[float] = field(default_factory=list)
-    """Batch work done since the start and not thrown away: tokens read and given."""
-    reasons: list[str] = field(default_factory=list)
-    wasted_tokens: float = 0.0
-    batch_done: int = 0
-    most_in_flight: int = 0
-    most_over_limit_starts: int = 0
-    """Batch calls that began although the limit in force was reached; any is a fault."""
-    refused_people: int = 0
+from app.domain.throttle.values import State
+from app.domain.throttle.yielding import Held, victims
+from app.simulation.server import Call, Engine
+from app.simulation.setup import EPOCH, TAIL_S, Setup, Trace
+from app.simulation.window import Now, Window
 
 
 class _Event(IntEnum):
@@ -126,23 +46,17 @@ class World:
         self._serial = 0
         self._flying: dict[Call, None] = {}
         self._held: dict[Call, float] = {}
-        self._claiming = 0
         self._queue: deque[Call] = deque()
         self._placed = 0
-        self._recent: deque[tuple[float, Call]] = deque()
-        self._arrived: deque[float] = deque()
+        self._window = Window(setup.policy)
         self._peak = 0
         self._refused = 0
         self._done_tokens = 0.0
-        self._done_at: deque[tuple[float, float, float]] = deque()
-        self._probes: deque[tuple[float, float]] = deque()
         self._preemptions = 0
-        self._clock_s = 0.0
 
     def run(self) -> Trace:
         end_s = self.setup.workload.duration_s + TAIL_S
-        if self.setup.batch or self.setup.limits is None:
-            self._push(0.0, _Event.TICK, None)
+        self._push(0.0, _Event.TICK, None)
         while (t := self._next_time()) <= end_s:
             for engine in self.engines:
                 engine.until = t
@@ -182,7 +96,6 @@ class World:
                     self._tick(at)
                     self._push(at + self.setup.tick_s, _Event.TICK, None)
                 case _Event.CLAIM:
-                    self._claiming -= 1
                     self._claim(at)
                 case _Event.CLOSE if isinstance(what, Call):
                     self._close(what, at)
@@ -196,7 +109,7 @@ class World:
         call.ahead = len(self._flying)
         self.trace.people.append(call)
         self._flying[call] = None
-        self._arrived.append(t)
+        self._window.person_came(t)
         self._peak = max(self._peak, len(self._flying))
         self._queue.append(call)
         self._place_people(t)
@@ -234,40 +147,15 @@ class World:
         if not call.batch:
             self._flying.pop(call, None)
             self._placed -= 1
-            sample = self._sample(call, t)
-            x = x_of(sample, self.setup.policy)
-            call.x = x if x is not None else 0.0
-            self._recent.append((t, call))
+            self._window.person_ended(call, t)
             self._place_people(t)
             return
         begun = self._held.pop(call)
-        work = float(call.prompt + call.output)
-        self._done_tokens += work
+        self._done_tokens += call.prompt + call.output
         self.trace.batch_done += 1
-        self._done_at.append((t, work, t - begun))
-        timed = self.setup.probes and call.streams and call.output > 1
-        if timed and call.first_at is not None:
-            policy = self.setup.policy
-            first = (call.first_at - call.submitted_at) * 1000.0 / policy.first_token_target_ms
-            each = (t - call.first_at) * 1000.0 / (call.output - 1) / policy.per_token_target_ms
-            self._probes.append((t, max(first, each)))
+        self._window.batch_ended(call, t, t - begun, probe=self.setup.probes)
         self._place_people(t)
         self._claim_later(t + self.setup.claim_s)
-
-    def _sample(self, call: Call, t: float) -> Sample:
-        ended = call.ended_at is not None
-        end = call.ended_at if call.ended_at is not None else t
-        first = call.first_at
-        return Sample(
-            age_ms=(end - call.submitted_at) * 1000.0,
-            first_token_ms=None
-            if first is None or not call.streams
-            else (first - call.submitted_at) * 1000.0,
-            output_tokens=call.output if ended else None,
-            finished=ended,
-            streams=call.streams,
-            ahead=call.ahead,
-        )
 
     # -- batch -----------------------------------------------------------------------------------
 
@@ -280,7 +168,6 @@ class World:
         return limit_now(self.state, len(self._flying), setup.bounds, self._now(t))
 
     def _claim_later(self, t: float) -> None:
-        self._claiming += 1
         self._push(t, _Event.CLAIM, None)
 
     def _claim(self, t: float) -> None:
@@ -321,10 +208,9 @@ class World:
         if len(self._held) <= limit:
             return
         oldest = max((t - c.submitted_at for c in self._flying if c.first_at is None), default=0.0)
-        mean_s = self._round_trip_s(t)
         over = len(self._held) - limit
         # Calls end one after the other over about one round trip.
-        drain_s = mean_s * over / max(1, len(self._held))
+        drain_s = self._window.round_trip_s(t) * over / max(1, len(self._held))
         held = [
             Held(f"{i:06d}", t - begun, self._home[call].work_of(call))
             for i, (call, begun) in enumerate(self._held.items())
@@ -342,10 +228,6 @@ class World:
         ):
             self._push(t + self.setup.yield_after_s, _Event.CLOSE, calls[victim.key])
 
-    def _round_trip_s(self, t: float) -> float:
-        recent = [trip for at, _, trip in self._done_at if at >= t - self.setup.policy.window_s]
-        return sum(recent) / len(recent) if recent else 0.0
-
     # -- the controller --------------------------------------------------------------------------
 
     def _fault_on(self, t: float, what: str) -> bool:
@@ -362,13 +244,14 @@ class World:
         if fault is not None:
             self.engines[0].slowness = fault.slow_engine if fault.active(t) else 1.0
         gone = self._fault_on(t, "database_gone")
-        if setup.limits is None and not gone and not self._fault_on(t, "silent"):
+        if not setup.batch:
+            pass  # Nothing is limited, so nothing is decided.
+        elif setup.limits is not None:
+            self._take_back(t)
+        elif not gone and not self._fault_on(t, "silent"):
             reading = None if self._fault_on(t, "blind") else self._reading(t)
             decision = decide(self.state, reading, setup.policy, setup.bounds, self._now(t))
             self.state = decision.state
-            if setup.batch:
-                self._take_back(t)
-        elif setup.limits is not None and setup.batch:
             self._take_back(t)
         self._claim(t)
         self._place_people(t)
@@ -376,89 +259,27 @@ class World:
         self._record(t)
         self._peak = len(self._flying)
 
-    def _reading(self, t: float) -> Reading:  # noqa: PLR0912 - one pass, for speed
-        policy = self.setup.policy
-        since = t - policy.window_s
-        while self._recent and self._recent[0][0] < since:
-            self._recent.popleft()
-        while self._probes and self._probes[0][0] < since:
-            self._probes.popleft()
-        while self._arrived and self._arrived[0] < since:
-            self._arrived.popleft()
-        while self._done_at and self._done_at[0][0] < since:
-            self._done_at.popleft()
-        xs: list[float] = []
-        left_out = over = 0
-        whole: list[float] = []
-        blamed = blaming(policy, self.state, self.setup.bounds) if self.setup.blame else policy
-        bound = blamed.people_capacity or math.inf
-        for _, call in self._recent:
-            x = call.x
-            over += x > 1.0
-            if call.ahead < bound:
-                xs.append(x)
-            else:
-                left_out += 1
-            assert call.ended_at is not None
-            whole.append((call.ended_at - call.submitted_at) * 1000.0)
-        waiting = late = 0
-        oldest = 0.0
-        for call in self._flying:
-            sample = self._sample(call, t)
-            ours = call.ahead < bound
-            x = x_of(sample, policy) or 0.0
-            over += x > 1.0
-            if ours:
-                xs.append(x)
-            else:
-                left_out += 1
-            if call.first_at is None and call.streams:
-                waiting += 1
-                if ours:
-                    oldest = max(oldest, sample.age_ms)
-                    late += sample.age_ms > policy.first_token_target_ms
-        xs.sort()
-        whole.sort()
-        window = policy.window_s
-        trips = [trip for _, _, trip in self._done_at]
+    def _reading(self, t: float) -> Reading:
+        setup = self.setup
+        policy = blaming(setup.policy, self.state, setup.bounds) if setup.blame else setup.policy
+        now = Now(
+            at=self._now(t),
+            flying=self._flying,
+            peak=self._peak,
+            batch_in_flight=len(self._held),
+            refused=self._refused,
+            gauges=None if self._fault_on(t, "gauges_gone") else self._gauges(),
+        )
+        return self._window.reading(t, now, policy.people_capacity)
+
+    def _gauges(self) -> Gauges:
         preemptions = sum(e.preemptions for e in self.engines)
         rising, self._preemptions = preemptions > self._preemptions, preemptions
-        gauges = None
-        if not self._fault_on(t, "gauges_gone"):
-            gauges = Gauges(
-                engine_waiting=sum(e.queued for e in self.engines),
-                engine_running=sum(e.running for e in self.engines),
-                kv_usage=min(1.0, max(e.kv_usage for e in self.engines)),
-                preemptions_rising=rising,
-            )
-        total = len(xs) + left_out
-        return Reading(
-            computed_at=self._now(t),
-            window_s=window,
-            arrivals_per_s=len(self._arrived) / window,
-            completions_per_s=len(whole) / window,
-            refused=self._refused,
-            p50_ms=nearest_rank(whole, 0.50),
-            p95_ms=nearest_rank(whole, 0.95),
-            p99_ms=nearest_rank(whole, 0.99),
-            share_over_target=over / total if total else None,
-            samples=len(xs),
-            misses=sum(x > 1.0 for x in xs),
-            nears=sum(x > NEAR_X for x in xs),
-            x_p95=nearest_rank(xs, 0.95),
-            not_attributable=left_out,
-            waiting=waiting,
-            waiting_over_target=late,
-            oldest_waiting_s=oldest / 1000.0,
-            interactive_in_flight=len(self._flying),
-            interactive_recent_peak=self._peak,
-            batch_in_flight=len(self._held),
-            batch_waiting=1_000,
-            batch_per_s=sum(w for _, w, _ in self._done_at) / window,
-            batch_round_trip_ms=1000.0 * sum(trips) / len(trips) if trips else None,
-            batch_samples=len(self._probes),
-            batch_x_p95=nearest_rank(sorted(x for _, x in self._probes), 0.95),
-            gauges=gauges,
+        return Gauges(
+            engine_waiting=sum(e.queued for e in self.engines),
+            engine_running=sum(e.running for e in self.engines),
+            kv_usage=min(1.0, max(e.kv_usage for e in self.engines)),
+            preemptions_rising=rising,
         )
 
     def _record(self, t: float) -> None:
@@ -480,6 +301,3 @@ def simulate(setup: Setup) -> Trace:
 def without_batch(setup: Setup) -> Trace:
     """The same people, alone."""
     return simulate(replace(setup, batch=False, limits=None))
-
-
-__all__ = ["WARM_UP_S", "Fault", "Setup", "Trace", "World", "simulate", "without_batch"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from app.errors import ConfigError, UnknownName
 from app.logs import masked
 from app.settings import Settings, edit
 
+_PASSWORD = re.compile(r"(?im)^(\s*\w*(?:password|secret)\w*\s*=\s*)\S.*$")
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -21,21 +24,20 @@ class Change:
     file: Path | None
     before: str
     after: str
+    endpoint_left_out: bool = False
+    """The file does not declare the endpoint, so that only the pool's part is in `after`."""
 
     @property
     def shown(self) -> str:
-        """A unified diff, or the whole new file; secrets masked."""
+        """A unified diff, or the whole new file; secrets that stand near are masked."""
         if self.file is None:
             return self.after
         name = str(self.file)
-        lines = difflib.unified_diff(
-            self.before.splitlines(),
-            self.after.splitlines(),
-            name,
-            f"{name} (proposed)",
-            lineterm="",
+        before, after = (
+            masked(_PASSWORD.sub(r"\1***", text)).splitlines() for text in (self.before, self.after)
         )
-        return masked("".join(f"{line}\n" for line in lines))
+        lines = difflib.unified_diff(before, after, name, f"{name} (proposed)", lineterm="")
+        return "".join(f"{line}\n" for line in lines)
 
     def save(self) -> bool:
         """Write it; False where there is nothing to write. ConfigError: it would not be right."""
@@ -52,18 +54,20 @@ def change(settings: Settings, file: Path | None, spec: EndpointSpec, proposal: 
         return Change(None, "", _new(settings, spec, proposal))
     before = edit.read(file)
     after = edit.with_pool(before, spec.pool, proposal.pool)
-    if proposal.endpoint:
-        after = edit.with_endpoint(after, spec.name, proposal.endpoint)
-    return Change(file, before, after)
+    if not proposal.endpoint:
+        return Change(file, before, after)
+    try:
+        return Change(file, before, edit.with_endpoint(after, spec.name, proposal.endpoint))
+    except ConfigError:
+        return Change(file, before, after, endpoint_left_out=True)
 
 
 def obstacle(file: Path, spec: EndpointSpec) -> str | None:
-    """Why this pool and endpoint cannot be changed in `file`; None: they can."""
-    for variable in ("GIVEWAY_POOLS", "GIVEWAY_ENDPOINTS"):
-        if os.environ.get(variable):
-            return f"{variable} is set and wins over {file}; change it there"
+    """Why the endpoint's pool cannot be changed in `file`; None: it can."""
+    if os.environ.get("GIVEWAY_POOLS"):
+        return f"GIVEWAY_POOLS is set and wins over {file}; change it there"
     try:
-        edit.with_endpoint(edit.with_pool(edit.read(file), spec.pool, {}), spec.name, {})
+        edit.with_pool(edit.read(file), spec.pool, {})
     except ConfigError as error:
         return f"{file}: {error}"
     return None

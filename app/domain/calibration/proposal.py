@@ -86,6 +86,8 @@ def concluded(measured: Measured, now: PoolNow) -> Findings:
     saturated = saturation(measured.levels)
     crowd = people_capacity(measured.steps, targets)
     total = max(saturated + now.others, now.reserve + now.batch_min)
+    # Past saturation calls wait for a place, and the number in flight is not the number running.
+    running = [level for level in measured.levels if level.running <= saturated]
     proposal = Proposal(
         total=total,
         batch_max=total - now.reserve,
@@ -100,7 +102,7 @@ def concluded(measured: Measured, now: PoolNow) -> Findings:
         targets,
         saturated,
         knee(measured.steps, targets.p95_ms),
-        fit(measured.levels, measured.prompts),
+        fit(running, measured.prompts),
         largest,
         bound_ms,
         proposal,

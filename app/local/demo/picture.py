@@ -23,9 +23,13 @@ def draw(measured: Measured, path: Path) -> bool:
             import matplotlib
         except ImportError:
             return False
-        matplotlib.use("agg")
-        _draw(measured, path)
-    return True
+        else:
+            matplotlib.use("agg")
+            _draw(measured, path)
+            return True
+        finally:
+            if os.environ["MPLCONFIGDIR"] == folder:
+                del os.environ["MPLCONFIGDIR"]
 
 
 def _draw(measured: Measured, path: Path) -> None:

@@ -19,6 +19,8 @@ from app.inference.wires import Wires
 from app.services.calibration import Calibration, Subject
 from tests.served import Served, serving
 
+pytestmark = pytest.mark.slow
+
 PLACES = 4
 QUICK = Plan(max_tokens=20, prompt_words=32, seconds_per_step=1.5, idle_calls=5, repeats=3)
 TRUE = ModelCosts()
@@ -108,7 +110,7 @@ def test_no_prompt_is_sent_twice():
         plan = Plan(max_tokens=20, seconds_per_step=0.5, max_rps=5, idle_calls=3, repeats=2)
         calibration.measure(subject, plan, calibration.first_call_s(subject, plan), silent)
         wires.close()
-        inputs = server.ledger()["inputs_more_than_once"]
+        inputs = server.ledger()["inputs_sent_more_than_once"]
 
     assert inputs == 0
 
@@ -164,7 +166,7 @@ def test_a_model_that_does_not_answer_is_told_before_anything_is_loaded(
 ):
     calm.order({"kind": "status", "status": 503, "path": "chat", "message": "loading"})
 
-    with pytest.raises(errors.EndpointError, match="nothing was measured: .*loading"):
+    with pytest.raises(errors.EndpointError, match=r"nothing was measured: .*loading"):
         calibration.first_call_s(at(calm), QUICK)
 
 

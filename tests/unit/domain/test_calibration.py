@@ -226,6 +226,14 @@ def test_what_is_proposed_is_lawful_beside_what_is_kept(now, total):
     assert proposal.endpoint == {"max_batch_items": 32, "max_batch_tokens": 1440}
 
 
+def test_levels_at_which_calls_wait_for_a_place_do_not_spoil_the_model():
+    full = [Level(32, 1024, 31.2, 93.0)]  # 16 places: nothing is gained, each waits twice as long
+    found = concluded(replace(a_measurement(), levels=(*levels(), *full)), PoolNow(1, 1))
+
+    assert found.saturation == 16
+    assert found.fit.fixed_ms == pytest.approx(C0)
+
+
 def test_without_an_embedding_model_nothing_is_said_of_batches():
     found = concluded(replace(a_measurement(), sizes=()), PoolNow(1, 1))
 

@@ -14,8 +14,10 @@ from app.domain.throttle.samples import summarise
 from app.errors import UnknownName
 from app.simulation import measure, oracle
 from app.simulation.faults import FAULTS, fault
+from app.simulation.setup import Setup, Trace
+from app.simulation.window import sample_of
 from app.simulation.workloads import WORKLOADS, Lengths, Workload, workload
-from app.simulation.world import Setup, Trace, World, simulate, without_batch
+from app.simulation.world import World, simulate, without_batch
 
 
 def setup(name: str = "poisson5", policy: str = "budget", seconds: float = 200.0) -> Setup:
@@ -180,9 +182,9 @@ def test_the_simulators_reading_is_the_one_that_summarise_defines() -> None:
             nonlocal compared
             made = super()._reading(t)
             since = t - one.policy.window_s
-            ended = [call for at, call in self._recent if at >= since]
+            ended = [call for at, call in self._window.ended if at >= since]
             told = summarise(
-                [self._sample(call, t) for call in (*ended, *self._flying)],
+                [sample_of(call, t) for call in (*ended, *self._flying)],
                 one.policy,
                 made.computed_at,
                 arrivals=round(made.arrivals_per_s * one.policy.window_s),
