@@ -17,13 +17,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 # Flags of your own: make demo DEMO_FLAGS=--quick, make test TEST_FLAGS="-k claim -x"
 DEMO_FLAGS ?=
 TEST_FLAGS ?=
+BENCH_FLAGS ?=
 
 ##@ Begin here
 
 .PHONY: help
 help: ## Tell what there is
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: $(STAMP) ## Make .venv with everything that requirements.lock names
@@ -69,6 +70,12 @@ schema: $(STAMP) ## Migrations on a new Postgres: up, as the code says, down, up
 
 .PHONY: check
 check: lint types contracts schema test ## All of them
+
+##@ Measurements
+
+.PHONY: bench-throttle
+bench-throttle: $(STAMP) ## Throttle and plain Celery on the running stack (20 min; BENCH_FLAGS=--quick: 5)
+	@$(BIN)/python -W ignore -m benchmarks.throttle $(BENCH_FLAGS)
 
 ##@ Upkeep
 

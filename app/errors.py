@@ -50,11 +50,14 @@ class BadSource(UsageError):
 
 
 class UnknownName(UsageError):
-    """A kind, policy, pool, model or format that does not exist."""
+    """A kind, policy, pool, model or format that does not exist.
 
-    def __init__(self, what: str, name: str, known: Sequence[str]) -> None:
+    Without a `name`, `what` is the whole message: pickle and Celery make errors again from `args`.
+    """
+
+    def __init__(self, what: str, name: str | None = None, known: Sequence[str] = ()) -> None:
         listed = ", ".join(sorted(known)) or "none"
-        super().__init__(f"no {what} {name!r}; known: {listed}")
+        super().__init__(what if name is None else f"no {what} {name!r}; known: {listed}")
 
 
 class NotFound(UsageError):

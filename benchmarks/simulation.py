@@ -1,8 +1,8 @@
 """The simulated figures of README and throttle.md: benchmarks/results/simulation.json.
 
-    python benchmarks/simulation.py              all workloads, seeds 0 to 4; about an hour
-    python benchmarks/simulation.py --ablations  the default with one part taken out, after that
-    python benchmarks/simulation.py --summary    the tables from stored results, into the page
+    python benchmarks/simulation.py                 all workloads, seeds 0 to 4; about an hour
+    python benchmarks/simulation.py --only extras   faults, parts and pictures, from stored runs
+    python benchmarks/simulation.py --only tables   the tables again, into the page
 
 Constants were tuned on seeds 100 to 102; only seeds 0 to 4 are reported. The pressure rule and the
 fixed cap are also run with their one number swept, to show each at its best in hindsight.
@@ -36,11 +36,9 @@ RESULTS = ROOT / "results" / "simulation.json"
 PAGE = ROOT.parent / "docs" / "explanation" / "throttle.md"
 PICTURES = ROOT.parent / "docs" / "pictures"
 SEEDS = range(5)
-FEWER_SEEDS = range(3)
-"""For the workloads about which nothing is promised; the search for an oracle takes its time."""
 KEY = ("step", "diurnal", "spikes", "gamma4")
 PICTURED = ("step", "diurnal", "spikes")
-OFF_SCALE = ("unlimited", "aimd")
+OFF_SCALE = ("unlimited", "aimd", "gradient")
 """Far under everything else; drawn, they would press the rest into one line."""
 FIRST = (*KEY, "sparse", "light")
 CAPS = (4, 8, 12, 16, 20, 24, 32, 40, 48)
@@ -67,16 +65,14 @@ ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
 def main() -> None:
     """Run what is asked for; progress on standard error."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0] if __doc__ else None)
-    parser.add_argument("--summary", action="store_true", help="only the tables, and the page")
-    parser.add_argument("--ablations", action="store_true", help="only the parts of the default")
+    parser.add_argument("--only", choices=("runs", "extras", "tables"), help="one part alone")
+    parser.add_argument("--seeds", type=int, default=len(SEEDS), help="how many of the five")
     parser.add_argument("--workloads", default=",".join(_order()), help="comma-separated")
     given = parser.parse_args()
-    if given.ablations:
-        stored = json.loads(RESULTS.read_text())
-        stored["ablations"] = ablations()
-        RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
-    elif not given.summary:
-        measure(given.workloads.split(","))
+    if given.only in (None, "runs"):
+        measure(given.workloads.split(","), SEEDS[: given.seeds])
+    if given.only in (None, "extras"):
+        extras()
     stored = json.loads(RESULTS.read_text())
     tables = tables_of(stored)
     _write_page(tables)
@@ -84,25 +80,32 @@ def main() -> None:
         print(f"\n{name}\n", *lines, sep="\n")
 
 
-def measure(names: Sequence[str]) -> None:
-    """All contenders on these workloads; kept after each workload, beside what was there."""
+def measure(names: Sequence[str], seeds: Sequence[int]) -> None:
+    """All contenders on these workloads and seeds; kept after each, beside what was there."""
     stored = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"runs": [], "faults": []}
     for name in names:
         begun = time.monotonic()
         contenders = [Contender.parse(text) for text in _contenders(name)]
         results: list[RunResult] = []
-        seeds = SEEDS if name in FIRST else FEWER_SEEDS
         for run in run_all(contenders, [name], seeds, progress=_tell):
             results.append(run.result)
-        stored["runs"] = [r for r in stored["runs"] if r["workload"] != name]
+        stored["runs"] = [
+            r for r in stored["runs"] if r["workload"] != name or r["seed"] not in seeds
+        ]
         stored["runs"] += document(results)["runs"]
         stored["constants"] = dict(OPTIONS)
         stored["seconds"] = {**stored.get("seconds", {}), name: round(time.monotonic() - begun, 1)}
         RESULTS.parent.mkdir(parents=True, exist_ok=True)
         RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
-    stored["faults"] = [_fault_document(run) for run in faults()]
-    RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
+
+
+def extras() -> None:
+    """What follows from stored runs: the default under faults and in parts, and the pictures."""
+    stored = json.loads(RESULTS.read_text())
     pictures(stored["runs"])
+    stored["faults"] = [_fault_document(run) for run in faults()]
+    stored["ablations"] = ablations(stored["runs"])
+    RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
 
 
 def pictures(runs: Sequence[dict[str, Any]]) -> None:
@@ -119,12 +122,12 @@ def pictures(runs: Sequence[dict[str, Any]]) -> None:
     charts.frontier(key, PICTURES / "throttle-frontier.png")
 
 
-def ablations() -> list[dict[str, Any]]:
+def ablations(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The default with one part taken out at a time; medians over seeds, against stored oracles."""
-    stored = [r for r in json.loads(RESULTS.read_text())["runs"] if r["policy"] == "budget"]
     best = {
         (r["workload"], r["seed"]): r["batch_tokens_per_s"] / r["work_share_of_oracle"]
-        for r in stored
+        for r in runs
+        if r["policy"] == "budget"
     }
     rows = []
     for label, change in ABLATIONS.items():
@@ -151,10 +154,12 @@ def ablations() -> list[dict[str, Any]]:
 
 def faults() -> list[Run]:
     """The default under each fault, on a steady load."""
+    load = workload("poisson5")
+    one, three = ground(load, 0), ground(load, 0, engines=3)
     runs = []
     for wrong in FAULTS.values():
         _tell(f"fault {wrong.name}")
-        base = ground(workload("poisson5"), 0, engines=3 if wrong.slow_engine != 1.0 else 1)
+        base = three if wrong.slow_engine != 1.0 else one
         runs.append(run_one(Contender.parse("budget"), base, wrong))
     return runs
 
@@ -190,8 +195,8 @@ def _fault_rows(runs: Sequence[dict[str, Any]]) -> list[str]:
 
 def _main_table(runs: Sequence[dict[str, Any]]) -> list[str]:
     lines = [
-        "| workload | policy | on target | without batch | work of oracle's | of dedicated |",
-        "|---|---|---|---|---|---|",
+        "| workload | policy | on target | without batch | of oracle's | of dedicated | seeds |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name in dict.fromkeys(run["workload"] for run in runs):
         for policy in EVERYWHERE:
@@ -279,7 +284,9 @@ def _row(name: str, policy: str, mine: Sequence[dict[str, Any]]) -> str:
     def span(key: str, form: str) -> str:
         values = [run[key] for run in mine]
         low, middle, high = min(values), statistics.median(values), max(values)
-        return f"{form.format(middle)} ({form.format(low)} to {form.format(high)})"
+        told = form.format(middle)
+        spread = f" ({form.format(low)} to {form.format(high)})"
+        return told if len(values) == 1 else told + spread
 
     cells = [
         span("on_target", "{:.1%}"),
@@ -287,7 +294,7 @@ def _row(name: str, policy: str, mine: Sequence[dict[str, Any]]) -> str:
         span("work_share_of_oracle", "{:.2f}"),
         span("work_share_of_dedicated", "{:.2f}"),
     ]
-    return f"| {name} | {policy} | {' | '.join(cells)} |"
+    return f"| {name} | {policy} | {' | '.join(cells)} | {len(mine)} |"
 
 
 def _medians(mine: Sequence[dict[str, Any]]) -> tuple[float, float]:

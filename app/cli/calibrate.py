@@ -55,7 +55,7 @@ def calibrate(
     ] = None,
     max_tokens: Annotated[int, typer.Option(min=2, help="Length of each answer.")] = 48,
     prompt_words: Annotated[int, typer.Option(min=1, help="Length of each prompt.")] = 64,
-    seconds_per_step: Annotated[float, typer.Option(min=0.5, help="At each rate.")] = 5.0,
+    seconds_per_step: Annotated[float, typer.Option(min=0.5, help="At each rate.")] = 7.0,
     max_rps: Annotated[
         float | None,
         typer.Option(help="Never send more a second.", min=0.01, show_default=False),

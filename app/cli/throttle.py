@@ -1,4 +1,4 @@
-"""`giveway throttle`: the limit, why it is so, an operator's word, and its history."""
+"""`giveway throttle`: the limit, why it is so, an operator's word and hand, and its history."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True, help="See how many batch requests may be in flight, and why."
     )
     group.command("set")(set_)
-    for command in (show, explain, history, clear, replay):
+    for command in (show, explain, history, clear, tune, untune, replay):
         group.command()(command)
     app.add_typer(group, name="throttle")
 
@@ -94,6 +94,58 @@ def clear(
         render.json_document({"pool": name, "cleared": cleared})
     else:
         typer.echo(f"pool {name}: {'the policy rules again' if cleared else 'nothing was set'}")
+
+
+def tune(
+    changes: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME=VALUE…", help="Such as target_p95_ms=400 or policy=aimd."),
+    ],
+    pool: PoolOption = None,
+    as_json: JsonFlag = False,
+    config: Config = None,
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Change settings of a pool while everything runs, until `giveway throttle untune`.
+
+    In force from the next claim and the next tick on, in every process. What was tuned before and
+    is not named stays tuned.
+    """
+    from app.cli.parts.throttle_view import pool_document, tuned_text
+    from app.cli.parts.tuning import changes_in
+
+    wanted = changes_in(changes)
+    with wiring_for(config, data) as wiring:
+        name = one_pool(wiring, pool)
+        wiring.steering.tune(name, wanted)
+        view = wiring.inspection.pool(name)
+    if as_json:
+        render.json_document(pool_document(view))
+    else:
+        typer.echo(f"pool {name}: tuned {tuned_text(view.tuned)}")
+        typer.echo("take it back with: giveway throttle untune")
+
+
+def untune(
+    pool: PoolOption = None,
+    as_json: JsonFlag = False,
+    config: Config = None,
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Take back all that was tuned; the pool is as its settings declare it."""
+    from app.cli.parts.throttle_view import pool_document, tuned_text
+
+    with wiring_for(config, data) as wiring:
+        name = one_pool(wiring, pool)
+        before = wiring.inspection.pool(name).tuned
+        wiring.steering.untune(name)
+        view = wiring.inspection.pool(name)
+    if as_json:
+        render.json_document(pool_document(view))
+    elif before:
+        typer.echo(f"pool {name}: as declared again; no longer tuned: {tuned_text(before)}")
+    else:
+        typer.echo(f"pool {name}: nothing was tuned")
 
 
 def history(

@@ -1,4 +1,4 @@
-"""One client an endpoint and process, made on first use. Keys are read from the environment here."""
+"""One client an endpoint and process, made on first use. Keys come from the environment here."""
 
 from __future__ import annotations
 

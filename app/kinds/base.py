@@ -18,9 +18,12 @@ from app.errors import BadParams
 
 
 class Params(BaseModel):
-    """Base of every kind's parameters: frozen, and closed against misspelt names."""
+    """Base of every kind's parameters: frozen, and closed against misspelt names.
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    The docstring under a field is its help on the command line.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     model: str
     """The model that serves the job; some endpoint must serve it."""

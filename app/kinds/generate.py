@@ -25,9 +25,13 @@ class GenerateParams(Params):
     """`prompt` is a Jinja template over the item's fields, its text among them: {{ text }}."""
 
     prompt: str = "{{ text }}"
+    """Template of what is asked about an item."""
     system: str | None = None
+    """What the model is told before every prompt."""
     max_tokens: Annotated[int, Field(ge=1)] = 256
+    """Longest answer, in tokens."""
     temperature: Annotated[float, Field(ge=0, le=2)] = 0.0
+    """Chance in the answers, from 0 to 2; 0 is the likeliest answer each time."""
 
     @field_validator("prompt")
     @classmethod

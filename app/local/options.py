@@ -29,6 +29,8 @@ class StackOptions:
     flower: bool = True
     simulate: bool = False
     """Run the simulated endpoint for the configured endpoints of that kind, at `endpoint_port`."""
+    endpoint_speed: float = 1.0
+    """Of the simulated endpoint; 2 halves all its times."""
     only: tuple[str, ...] = ()
     """Names of processes; empty for all."""
 

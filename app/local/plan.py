@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.local import postgres, processes, told, valkey
+from app.local import commands, postgres, processes, told, valkey
 from app.local.choices import Choices
 from app.local.options import (
     BATCH,
@@ -17,6 +17,7 @@ from app.local.options import (
     VALKEY,
     StackOptions,
 )
+from app.local.ports import HOST
 from app.local.spec import ProcessSpec
 from app.local.state import Addresses
 from app.settings import Settings
@@ -49,7 +50,8 @@ def plan(settings: Settings, options: StackOptions, choices: Choices) -> StackPl
     if choices.endpoint_port is not None:
         port, places = choices.endpoint_port, settings.pools[0].total
         models = told.simulated_models(settings)
-        specs.append(processes.simulated(choices, environment, port, places, models))
+        command = commands.simulated(HOST, port, places, models, options.endpoint_speed)
+        specs.append(processes.simulated(choices, environment, port, command))
     for queue, threads in (
         (INTERACTIVE, settings.interactive_threads),
         (BATCH, settings.batch_threads),

@@ -9,7 +9,7 @@ from functools import partial
 from app.local import commands, tidying
 from app.local.choices import Choices, FlowerChoice
 from app.local.options import BEAT, FLOWER, MIGRATIONS, SIMULATED
-from app.local.ports import HOST, answers
+from app.local.ports import answers
 from app.local.spec import ProcessSpec
 from app.local.told import reachable
 
@@ -32,12 +32,12 @@ def migrations(choices: Choices, told: Environment, after: tuple[str, ...]) -> P
 
 
 def simulated(
-    choices: Choices, told: Environment, port: int, places: int, models: tuple[str, ...]
+    choices: Choices, told: Environment, port: int, command: commands.Command
 ) -> ProcessSpec:
-    """The simulated endpoint, as many places as its pool."""
+    """The simulated endpoint, which listens on `port`."""
     return ProcessSpec(
         name=SIMULATED,
-        argv=_python(commands.simulated(HOST, port, places, models)),
+        argv=_python(command),
         env=told,
         cwd=choices.cwd,
         ready=partial(answers, port),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -54,6 +54,8 @@ class PoolView:
     computed_at: datetime | None
     valid_until: datetime | None
     override: Override | None
+    tuned: Mapping[str, Any]
+    """What an operator changed at run time, over what the settings say. Empty: nothing."""
     reading: Reading
 
 
@@ -129,6 +131,7 @@ class Inspection:
             computed_at=row.computed_at,
             valid_until=row.state.valid_until,
             override=row.override,
+            tuned=row.tuned,
             reading=reading,
         )
 

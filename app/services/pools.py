@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
 from app.domain.routing import EndpointSpec, serving
 from app.domain.throttle.policies import check_options
 from app.domain.throttle.values import Bounds, PolicySettings
-from app.errors import UnknownName
+from app.errors import ConfigError, UnknownName
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ _POLICY = (
     "target_p95_ms",
     "first_token_target_ms",
     "per_token_target_ms",
+    "short_output_tokens",
     "people_capacity",
     "window_s",
 )
@@ -49,8 +51,7 @@ def tuned(pool: Pool, changes: Mapping[str, Any]) -> Pool:
     if not changes:
         return pool
     for name in changes:
-        if name not in (*_PLACES, *_POLICY, "policy") and not name.startswith(_OPTION):
-            raise UnknownName("tunable setting", name, TUNABLE)
+        _check_name(name)
     options = {
         name.removeprefix(_OPTION): float(value)
         for name, value in changes.items()
@@ -68,6 +69,28 @@ def tuned(pool: Pool, changes: Mapping[str, Any]) -> Pool:
     places: dict[str, Any] = {name: int(changes[name]) for name in _PLACES if name in changes}
     bounds = replace(pool.bounds, **places)
     return replace(pool, policy=policy, bounds=bounds)
+
+
+def check_changes(changes: Mapping[str, Any]) -> None:
+    """UnknownName for a name that is not TUNABLE, ConfigError for a value that is no number.
+
+    `policy` takes a word; durations and a policy's own options may be fractions, all else is whole.
+    """
+    for name, value in changes.items():
+        _check_name(name)
+        if name == "policy":
+            continue
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not isfinite(value):
+            raise ConfigError(f"{name} must be a number, not {value!r}")
+        may_be_fraction = name.startswith(_OPTION) or name.endswith(("_ms", "_s"))
+        if not may_be_fraction and value != int(value):
+            raise ConfigError(f"{name} must be a whole number, not {value!r}")
+
+
+def _check_name(name: str) -> None:
+    if name not in (*_PLACES, *_POLICY, "policy") and not name.startswith(_OPTION):
+        raise UnknownName("tunable setting", name, TUNABLE)
 
 
 @dataclass(frozen=True, slots=True)

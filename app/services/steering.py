@@ -7,7 +7,7 @@ from typing import Any
 
 from app.domain.jobs import Command, Job, JobState, states_for
 from app.errors import NotFound, StateConflict, UsageError
-from app.services.pools import Pools, tuned
+from app.services.pools import Pools, check_changes, tuned
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
@@ -71,8 +71,10 @@ class Steering:
         """Change settings of a pool while everything runs; all that is tuned now.
 
         In force from the next claim and the next tick on, in every process, until `untune`.
+        Raises UnknownName and ConfigError, and then nothing is changed.
         """
         declared = self._pools.named(pool)
+        check_changes(changes)
         with self._database.transaction() as tx:
             limits = LimitStore(tx)
             limits.ensure([declared.bounds])

@@ -24,9 +24,9 @@ class Run:
     """One contender under one load with one seed, as throttle.json has it.
 
     Shares are 0 to 1. None: unknown, or there is nothing of the kind (a steady load has no surge,
-    plain Celery no limit). `work_share_of_oracle`: batch work against the most that any contender of
-    the same load and seed did *while keeping the target*; None where none kept it. It can pass 1 for
-    one that does not keep it.
+    plain Celery no limit). `work_share_of_oracle`: batch work against the most that any contender
+    of the same load and seed did *while keeping the target*; None where none kept it. It can pass 1
+    for one that does not keep it.
     """
 
     contender: str
@@ -64,13 +64,11 @@ class Run:
 
 def targets(alone: Leg) -> Targets:
     """What people alone took, times `FACTOR`."""
-    first = [a.first_token_ms for a in alone.answers if a.first_token_ms is not None]
     each = [a.per_token_ms for a in alone.answers if a.per_token_ms is not None]
-    whole_ms = latency_ms(alone, 0.95)
-    first_ms, each_ms = nearest_rank(sorted(first), 0.95), nearest_rank(sorted(each), 0.95)
-    if whole_ms is None or first_ms is None or each_ms is None:
+    whole_ms, each_ms = latency_ms(alone, 0.95), nearest_rank(sorted(each), 0.95)
+    if whole_ms is None or each_ms is None:
         raise RuntimeError("people alone got no answers; there is no target without them")
-    return Targets(FACTOR * whole_ms, FACTOR * first_ms, FACTOR * each_ms)
+    return Targets(FACTOR * whole_ms, (FACTOR - 1) * whole_ms, FACTOR * each_ms)
 
 
 def latency_ms(leg: Leg, share: float) -> float | None:
@@ -99,7 +97,9 @@ def cut_s(leg: Leg) -> float | None:
         then = [s.limit for s in inside if s.at_s >= (begin + end) / 2]
         if then:
             holds = statistics.median(then)
-            found.append(next((s.at_s - begin for s in inside if s.in_flight <= holds), end - begin))
+            found.append(
+                next((s.at_s - begin for s in inside if s.in_flight <= holds), end - begin)
+            )
     return statistics.median(found) if found else None
 
 
@@ -138,7 +138,9 @@ def limit_swing(leg: Leg) -> float | None:
     return statistics.pstdev(limits) / statistics.fmean(limits)
 
 
-def runs(legs: Sequence[Leg], alone: Sequence[Leg], dedicated: float | None, told: Targets) -> list[Run]:
+def runs(
+    legs: Sequence[Leg], alone: Sequence[Leg], dedicated: float | None, told: Targets
+) -> list[Run]:
     """The figures of one seed: `legs` of all contenders, `alone` of people without batch."""
     best: dict[str, float] = {}
     for leg in legs:
@@ -194,9 +196,7 @@ def _keeps(leg: Leg, target_ms: float) -> bool:
 
 def _is_calm(leg: Leg, at_s: float, target_ms: float) -> bool:
     waited = sorted(
-        _waited(a.latency_ms)
-        for a in leg.answers
-        if at_s <= a.due_s < at_s + REACTION_WINDOW_S
+        _waited(a.latency_ms) for a in leg.answers if at_s <= a.due_s < at_s + REACTION_WINDOW_S
     )
     return (nearest_rank(waited, 0.95) or 0.0) <= target_ms
 

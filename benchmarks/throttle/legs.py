@@ -49,9 +49,7 @@ class Leg:
     """How busy the machine was, others' work included, 0 to 1."""
 
 
-def play(
-    name: str, running: Running, stage: Stage, load: Load, seed: int, warm_up_s: float
-) -> Leg:
+def play(name: str, running: Running, stage: Stage, load: Load, seed: int, warm_up_s: float) -> Leg:
     """The load after a warm-up at its first phase's rate, whose people are not counted."""
     early = arrivals(Load("warm-up", (Phase(warm_up_s, load.phases[0].rps),)), seed)
     later = [replace(one, due_s=one.due_s + warm_up_s) for one in arrivals(load, seed)]

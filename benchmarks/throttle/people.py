@@ -1,9 +1,9 @@
 """The caller's side, the same for every contender: ask through Celery when it is time, and listen.
 
-Open loop: nobody waits for another's answer. A wait counts from the moment at which the request was
-*due* to the moment at which its result is there for the caller, so that a late sender or a slow
-broker hides nothing. One thread sends; one listens to the result backend's own notices, which is how
-Celery's `result.get()` learns of them too.
+Open loop: nobody waits for another's answer. A wait counts from the moment at which the request
+was *due* to the moment at which its result is there for the caller, so that a late sender or a slow
+broker hides nothing. One thread sends; one listens to the result backend's own notices, which is
+how Celery's `result.get()` learns of them too.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Listener:
     def __init__(self, broker_url: str) -> None:
         self.came: dict[str, tuple[float, dict[str, Any]]] = {}
         self._client = redis.Redis.from_url(broker_url)
-        self._notices = self._client.pubsub(ignore_subscribe_messages=True)
+        self._notices = self._client.pubsub(ignore_subscribe_messages=True)  # type: ignore[no-untyped-call]
         self._notices.psubscribe(f"{_KEY}*")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="listener", daemon=True)

@@ -1,10 +1,12 @@
 """Plain Celery, as one would build it well: what Giveway is measured against.
 
 Threads, prefetch 1, late acknowledgement. A batch task is one micro-batch: one request with the
-same client to the same endpoint, then one transaction that stores the vectors by COPY, harmless when
-it is done twice. People's tasks stream a chat. Nothing limits batch but the number of its workers.
+same client to the same endpoint, then one transaction that stores the vectors by COPY, harmless
+when it is done twice. People's tasks stream a chat. Nothing limits batch but the number of its
+workers.
 
-`celery -A benchmarks.throttle.plain worker -Q …`, with PLAIN_BROKER, PLAIN_DATABASE, PLAIN_ENDPOINT.
+`celery -A benchmarks.throttle.plain worker -Q …`, with PLAIN_BROKER, PLAIN_DATABASE and
+PLAIN_ENDPOINT.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ def _database() -> Database:
     return Database(os.environ["PLAIN_DATABASE"], connections=16, name="plain")
 
 
-@app.task(name="plain.chat", ignore_result=False)
+@app.task(name="plain.chat", ignore_result=False)  # type: ignore[untyped-decorator]
 def chat(prompt: str, model: str, max_tokens: int, submitted_at: float) -> dict[str, Any]:
     """Answer somebody. Times in the reply are milliseconds since `submitted_at`."""
     first: list[float] = []
@@ -81,7 +83,7 @@ def chat(prompt: str, model: str, max_tokens: int, submitted_at: float) -> dict[
     }
 
 
-@app.task(name="plain.embed")
+@app.task(name="plain.embed")  # type: ignore[untyped-decorator]
 def embed(collection: int, model: str, first: int, keyed: list[tuple[str, str]]) -> None:
     """Embed one micro-batch and store it."""
     texts = tuple(text for _, text in keyed)

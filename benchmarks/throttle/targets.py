@@ -12,8 +12,9 @@ FACTOR = 1.75
 class Targets:
     """Milliseconds. `whole_ms` is what a request is judged by, from due to answer.
 
-    The other two are how it is told to Giveway, whose pools have a target for each part of a
-    streamed answer: the same factor on the same percentile of each.
+    The other two are for Giveway, which has a target for each part of a streamed answer besides:
+    the first token may take what the factor adds to the whole, and each token the factor on its
+    own P95.
     """
 
     whole_ms: float

@@ -36,6 +36,7 @@ def draw(measured: Measured, found: Findings, path: Path) -> None:
         _fit(prompts, found, "first_token", "tokens of the prompt", "first token (ms)")
         for axes in (rates, levels, steps, prompts):
             axes.spines[["top", "right"]].set_visible(False)
+            axes.margins(y=0.1)
             axes.set_ylim(bottom=0)
             axes.legend(frameon=False, fontsize=8)
         svg = path.suffix.lower() == ".svg"

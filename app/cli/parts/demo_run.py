@@ -35,7 +35,7 @@ QUERIES = (
     "wait until several threads have all arrived",
     "turn a date into text",
 )
-RPS, MAX_TOKENS, PROMPT_WORDS, SEED = 10.0, 16, 24, 7
+RPS, MAX_TOKENS, PROMPT_WORDS, SEED = 10.0, 8, 24, 7
 _HITS = 3
 _CHUNKS_A_PLACE = 4
 _LOOK_S = 0.25
@@ -74,7 +74,9 @@ def start_stack(data: Path) -> StackState:
     port = ports.choose(data, SIMULATED)
     file = data / "giveway.toml"
     file.write_text(config.config_toml(port), encoding="utf-8")
-    options = StackOptions(data=data, config=file, endpoint_port=port, simulate=True)
+    options = StackOptions(
+        data=data, config=file, endpoint_port=port, simulate=True, endpoint_speed=config.SPEED
+    )
     return background.start(options)
 
 
@@ -119,7 +121,13 @@ class Course:
             legs=tuple(legs),
             searches=tuple((query, self._search(query)) for query in QUERIES),
             machine=_machine(),
-            load={"rps": RPS, "max_tokens": MAX_TOKENS, "seed": SEED, "places": config.PLACES},
+            load={
+                "rps": RPS,
+                "max_tokens": MAX_TOKENS,
+                "seed": SEED,
+                "places": config.PLACES,
+                "speed": config.SPEED,
+            },
         )
 
     def _alone(self, seconds: float) -> Leg:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import orjson
 
+from app.domain.cleaning import JSON
 from app.domain.fingerprint import canonical, fingerprint
 from app.errors import BadSource
 from app.storage.item_store import Row
@@ -48,15 +49,17 @@ class FileItems:
             with opened(self._path, self._shown_as) as file:
                 source = choose(self._shown_as, file.head(), options.format)
             self._stamp = self._now()
-            how = {
+            how: dict[str, JSON] = {
                 "format": source.name,
                 "id_field": options.id_field,
                 "text_field": options.text_field,
                 "delimiter": options.delimiter,
                 "lenient": options.lenient,
             }
+            if options.fields:  # Left out where there are none: jobs of before keep their hash.
+                how["fields"] = dict(options.fields)
             content = file_hash(self._path, self._hashing)
-            self._hash = fingerprint("file", content, canonical(dict(how)))
+            self._hash = fingerprint("file", content, canonical(how))
         return self._hash
 
     def rows(self) -> Iterator[Row]:

@@ -36,6 +36,7 @@ def pool_document(view: PoolView) -> dict[str, Any]:
         "computed_at": view.computed_at,
         "valid_until": view.valid_until,
         "override": None if view.override is None else asdict(view.override),
+        "tuned": dict(view.tuned),
         "reading": reading,
     }
 
@@ -56,6 +57,7 @@ def print_pool(view: PoolView) -> None:
             ),
             ("policy", f"{view.policy}, pressure {view.pressure:.2f} (1 is on target)"),
             ("target", f"P95 {render.ms(view.target_p95_ms)}"),
+            ("tuned", tuned_text(view.tuned) or None),
             (
                 "people",
                 _people(seen),
@@ -68,6 +70,11 @@ def print_pool(view: PoolView) -> None:
             ("valid until", render.moment(view.valid_until)),
         ]
     )
+
+
+def tuned_text(tuned: Mapping[str, Any]) -> str:
+    """`batch_max=3, policy=static`; nothing where nothing is tuned."""
+    return ", ".join(f"{name}={value}" for name, value in sorted(tuned.items()))
 
 
 def _people(seen: Reading) -> str:
@@ -94,6 +101,7 @@ def decision_document(row: Mapping[str, Any]) -> dict[str, Any]:
         "reason": row["reason"],
         "pressure": row["pressure"],
         **{name: reading.get(name) for name in names},
+        "gauges": reading.get("gauges"),
         "figures": row["result"].get("figures", {}),
     }
 

@@ -10,7 +10,7 @@ from app.errors import UsageError
 
 PROMPT_WORDS = (16, 96, 256, 512, 768)
 BATCH_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-_SHARES = (0.3, 0.5, 0.65, 0.8, 0.9, 1.0)
+_SHARES = (0.3, 0.6, 0.75, 0.85, 0.95)
 _BEYOND = 1.15
 """Past the estimated capacity each rate is so many times the one before."""
 _MOST_STEPS = 12
@@ -22,7 +22,7 @@ class Plan:
 
     max_tokens: int = 48
     prompt_words: int = 64
-    seconds_per_step: float = 5.0
+    seconds_per_step: float = 7.0
     max_rps: float | None = None
     target_p95_ms: float | None = None
     """None: 1.75 times the P95 of calls that are alone."""
@@ -39,7 +39,7 @@ class Plan:
     @property
     def level_s(self) -> float:
         """How long each number in flight is held."""
-        return min(3.0, self.seconds_per_step)
+        return min(2.5, self.seconds_per_step)
 
     def target_ms(self, idle_p95_ms: float) -> float:
         """The target of this run. UsageError: not even a call that is alone keeps it."""

@@ -47,12 +47,14 @@ def next_quiet(state: State, reading: Reading, limit: float, dt_s: float, *, sou
     if memory["quiet_s"] < QUIET_AFTER_S or reading.batch_per_s is None or not used:
         # A limit nobody reaches has proved nothing; whatever was granted before stays.
         return replace(state, memory=memory)
+    if memory.get("quiet_knee"):
+        return replace(state, memory=memory)
     tried = state.quiet_limit or limit
     trial_s = memory.get("quiet_trial_s", 0.0) + dt_s
     memory["quiet_trial_s"] = trial_s
     if trial_s > SETTLE_S:
         memory["quiet_sum"] = memory.get("quiet_sum", 0.0) + reading.batch_per_s * dt_s
-    if memory.get("quiet_knee") or trial_s < TRIAL_S:
+    if trial_s < TRIAL_S:
         return replace(state, quiet_limit=tried, memory=memory)
     rate = memory.pop("quiet_sum", 0.0) / (trial_s - SETTLE_S)
     memory["quiet_trial_s"] = 0.0

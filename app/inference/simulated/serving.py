@@ -18,8 +18,8 @@ from app.inference.simulated.settings import SimulatedSettings
 def serve(settings: SimulatedSettings) -> None:
     """Serve until SIGTERM or SIGINT, which end it at once; open connections are closed.
 
-    Prints one line, `listening on http://HOST:PORT/v1`, when it takes requests. Raises OSError
-    where the port is taken.
+    Prints one line, `listening on http://HOST:PORT/v1`, when it takes requests and signals. Raises
+    OSError where the port is taken.
     """
     endpoint = Endpoint(settings, embedder())
     listener = _listener(settings.host, settings.port)
@@ -37,12 +37,20 @@ def serve(settings: SimulatedSettings) -> None:
         backlog=2_048,
     )
     gc.freeze()  # The model's tables need never be looked at again: no long pauses in a step.
-    print(f"listening on http://{host}:{port}/v1", flush=True)
-    _Server(config).run(sockets=[listener])
+    _Server(config, f"listening on http://{host}:{port}/v1").run(sockets=[listener])
     sys.stdout.flush()
 
 
 class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config, when_ready: str) -> None:
+        super().__init__(config)
+        self._when_ready = when_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Say that it is ready; uvicorn has its signal handlers in place before this."""
+        await super().startup(sockets=sockets)
+        print(self._when_ready, flush=True)
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002
         """Leave without waiting for streams, with exit status 0."""
         self.should_exit = True

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 PLACES = 8
+SPEED = 0.5
+"""25 ms a step: a larger model than the simulated endpoint's usual one, so that on two cores the
+server is what is scarce, and not our own processes."""
 TARGET_P95_MS = 500.0
 
 GIVEWAY, UNTHROTTLED = "main", "unthrottled"
@@ -59,8 +62,8 @@ micro_batch_tokens = {micro_batch_tokens}
 window_s = 5
 """
 
-MICRO_BATCH_ITEMS = 24
-MICRO_BATCH_TOKENS = 512
+MICRO_BATCH_ITEMS = 16
+MICRO_BATCH_TOKENS = 256
 
 
 def config_toml(endpoint_port: int) -> str:

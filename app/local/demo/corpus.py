@@ -10,7 +10,7 @@ from pathlib import Path
 
 import orjson
 
-_LEAST_CHARACTERS, _MOST_CHARACTERS = 20, 300
+_LEAST_CHARACTERS = 20
 _LEFT_OUT = frozenset(
     {
         "__pycache__", "dist-packages", "ensurepip", "idlelib", "lib2to3", "pydoc_data",
@@ -23,7 +23,7 @@ _Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def docstrings(root: Path | None = None) -> Iterator[tuple[str, str]]:
-    """(qualified name, its text) of everything documented below `root`, in a fixed order.
+    """(qualified name, first paragraph) of everything documented below `root`, in a fixed order.
 
     `root` None: this Python's standard library. A name that comes again (a property's setter)
     counts up: `#2`. A file that this Python cannot parse is passed over.
@@ -59,7 +59,7 @@ def _documented(path: Path, module: str) -> Iterator[tuple[str, str]]:
 
 
 def _below(node: _Documented, name: str) -> Iterator[tuple[str, str]]:
-    text = " ".join((ast.get_docstring(node) or "").split())[:_MOST_CHARACTERS]
+    text = " ".join((ast.get_docstring(node) or "").split("\n\n", maxsplit=1)[0].split())
     if len(text) >= _LEAST_CHARACTERS:
         yield name, text
     for inner in node.body:

@@ -65,10 +65,14 @@ def _batch(axes: Any, leg: Leg) -> None:
 
 
 def _frame(above: Any, below: Any, measured: Measured) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     above.set_yscale("log")
     above.axhline(measured.target_ms, color=_TARGET, ls="--", lw=1, label="target")
     above.set_ylabel("people wait (ms)")
+    above.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     above.yaxis.set_major_formatter("{x:,.0f}")
+    above.yaxis.set_minor_formatter(NullFormatter())
     below.set_ylabel("batch requests")
     below.set_xlabel("seconds")
     below.set_ylim(bottom=0)

@@ -39,18 +39,20 @@ def _row(leg: Leg, target_ms: float) -> str:
 
 
 def _sentence(measured: Measured) -> str:
-    document = measured.document()
-    backfill = measured.leg(THROTTLED)
-    load = measured.load
+    document, load = measured.document(), measured.load
     said = (
         f"{load.get('rps', 0):g} requests a second of {load.get('max_tokens')} tokens, a target of "
-        f"{measured.target_ms:g} ms, {backfill.total:,} texts to embed, one endpoint with "
-        f"{load.get('places')} places. "
+        f"{measured.target_ms:g} ms, {measured.leg(THROTTLED).total:,} texts to embed, one "
+        f"endpoint with {load.get('places')} places. "
     )
-    if document["p95_ratio"] is not None and document["items_per_s_ratio"] is not None:
+    shares = [
+        measured.leg(name).share_on_target(measured.target_ms) for name in (THROTTLED, UNTHROTTLED)
+    ]
+    if None not in (*shares, document["p95_ratio"], document["items_per_s_ratio"]):
         said += (
-            f"With Giveway people's P95 was {document['p95_ratio']:g} times shorter than without "
-            f"a limit, and the backfill ran at {document['items_per_s_ratio']:.0%} of the pace."
+            f"With Giveway {shares[0]:.0%} of people's requests met the target, against "
+            f"{shares[1]:.0%} without a limit; their P95 was {document['p95_ratio']:g} times "
+            f"shorter, and the backfill ran at {document['items_per_s_ratio']:.0%} of the pace."
         )
     return textwrap.fill(said, _WIDTH)
 

@@ -61,6 +61,59 @@ def test_a_limit_that_cannot_be_is_refused(
     assert said in ran.err
 
 
+def test_what_is_tuned_is_shown_until_it_is_taken_back(ticked: Rig) -> None:
+    tuned = done("throttle", "tune", "batch_max=3", "policy=static", "target_p95_ms=250.5")
+    again = done("throttle", "tune", "batch_max=4")
+    (shown,) = done("throttle", "show")["pools"]
+    page = giveway("throttle", "show").out
+
+    assert tuned["tuned"] == {"batch_max": 3, "policy": "static", "target_p95_ms": 250.5}
+    assert again["tuned"] == {**tuned["tuned"], "batch_max": 4}
+    assert [shown[name] for name in ("policy", "batch_max", "target_p95_ms", "tuned")] == [
+        "static",
+        4,
+        250.5,
+        again["tuned"],
+    ]
+    assert "\ntuned        batch_max=4, policy=static, target_p95_ms=250.5\n" in page
+    untuned = done("throttle", "untune", "--pool", "main")
+    assert [untuned[name] for name in ("policy", "batch_max", "tuned")] == ["budget", 31, {}]
+    assert "tuned" not in giveway("throttle", "show").out
+
+
+def test_tuning_is_said_in_words_too(stack: Rig) -> None:
+    assert giveway("throttle", "tune", "batch_max=3").out.splitlines() == [
+        "pool main: tuned batch_max=3",
+        "take it back with: giveway throttle untune",
+    ]
+    taken = giveway("throttle", "untune").out
+    assert taken == "pool main: as declared again; no longer tuned: batch_max=3\n"
+    assert giveway("throttle", "untune").out == "pool main: nothing was tuned\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("traget=fast",), "no tunable setting 'traget'; known: batch_max, batch_min, "),
+        (("policy=magic",), "no policy 'magic'; known: aimd, budget, "),
+        (("options.magic=1",), "no option of policy 'budget' 'magic'; known: "),
+        (("target_p95_ms=fast",), "target_p95_ms must be a number, not 'fast'"),
+        (("batch_max=2.5",), "batch_max must be a whole number, not 2.5"),
+        (("batch_max",), "say NAME=VALUE"),
+        (("reserve=0",), "reserve must be 1 or more"),
+        (("batch_max=3", "--pool", "x"), "no pool 'x'; known: main"),
+    ],
+)
+def test_what_cannot_be_tuned_is_refused_and_changes_nothing(
+    stack: Rig, arguments: tuple[str, ...], said: str
+) -> None:
+    ran = giveway("throttle", "tune", *arguments)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert done("throttle", "show")["pools"][0]["tuned"] == {}
+
+
 def test_history_has_the_newest_last(ticked: Rig) -> None:
     rows = done("throttle", "history", "--limit", "2")["decisions"]
 

@@ -254,7 +254,7 @@ def test_rates_rise_past_the_capacity_and_never_past_the_most_allowed():
     assert rates == sorted(rates)
     assert rates[0] == 3
     assert rates[-1] > 20
-    assert Plan(max_rps=6).rates(10) == [3, 5, 6]
+    assert Plan(max_rps=7).rates(10) == [3, 6, 7]
     assert Plan(max_rps=1).rates(10) == [1]
 
 

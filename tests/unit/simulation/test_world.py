@@ -14,6 +14,7 @@ from app.domain.throttle.samples import summarise
 from app.errors import UnknownName
 from app.simulation import measure, oracle
 from app.simulation.faults import FAULTS, fault
+from app.simulation.server import Call
 from app.simulation.setup import Setup, Trace
 from app.simulation.window import sample_of
 from app.simulation.workloads import WORKLOADS, Lengths, Workload, workload
@@ -211,3 +212,22 @@ def test_the_simulators_reading_is_the_one_that_summarise_defines() -> None:
     Watched(one).run()
 
     assert compared > 1_000
+
+
+def late(times: list[float], xs: list[float]) -> int:
+    def people(values: list[float]) -> list[Call]:
+        calls = [Call(t, 1, 1, batch=False) for t in times]
+        for call, x in zip(calls, values, strict=True):
+            call.x = x
+        return calls
+
+    return measure.longest_late_s(people(xs), people([0.5] * len(xs)))
+
+
+def test_lateness_is_timed_by_window_or_by_the_last_five_of_a_sparse_load() -> None:
+    busy = [100 + n / 2 for n in range(80)]  # twenty in each window of ten seconds
+    assert late(busy, [0.9] * 80) == 0
+    assert late(busy, [*[0.9] * 40, *[1.2] * 10, *[0.9] * 30]) == 14
+    sparse = [100.0 + 20 * n for n in range(10)]
+    assert late(sparse, [*[0.9] * 5, 1.5, *[0.9] * 4]) == 0
+    assert late(sparse, [*[0.9] * 5, 1.5, 1.5, *[0.9] * 3]) >= 60

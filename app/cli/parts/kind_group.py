@@ -1,0 +1,38 @@
+"""A group in which every kind of job is a command; kinds are imported when one is looked for."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+from typer.core import TyperGroup
+
+
+class KindGroup(TyperGroup):
+    """The commands it is given stand as they are; every other kind of job gets one made for it.
+
+    Kinds import numpy: whoever shows the help above, or runs a command that was given, must not
+    wait for that.
+    """
+
+    _given: MutableMapping[str, Any]
+    _has_all = False
+
+    @property
+    def commands(self) -> MutableMapping[str, Any]:
+        """All of them, by name."""
+        if not self._has_all:
+            from app.cli.parts.kind_commands import commands_of_kinds
+
+            for name, command in commands_of_kinds(but=set(self._given)).items():
+                self._given[name] = command
+            self._has_all = True
+        return self._given
+
+    @commands.setter
+    def commands(self, given: MutableMapping[str, Any]) -> None:
+        self._given = given
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command called `cmd_name`, None: there is none. Kinds are looked at last."""
+        return self._given.get(cmd_name) or super().get_command(ctx, cmd_name)

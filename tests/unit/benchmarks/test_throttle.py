@@ -1,0 +1,106 @@
+"""What the benchmark of the throttle makes of what it saw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.throttle import figures
+from benchmarks.throttle.legs import BIN_S, Leg, Sample
+from benchmarks.throttle.loads import LOADS, Load, Phase, arrivals
+from benchmarks.throttle.people import Answer
+from benchmarks.throttle.report import over_seeds
+from benchmarks.throttle.targets import Targets
+
+TOLD = Targets(whole_ms=1000, first_token_ms=400, per_token_ms=40)
+SURGE = Load("step", (Phase(10, 1), Phase(10, 10), Phase(10, 1)))
+
+
+def a_leg(contender: str = "one", latencies: tuple[float | None, ...] = (500.0,) * 20) -> Leg:
+    """A person a second with these latencies, 100 items in each bin."""
+    return Leg(
+        contender=contender,
+        load=SURGE,
+        seed=1,
+        answers=tuple(Answer(float(at), 24, ms, 50.0, 20.0) for at, ms in enumerate(latencies)),
+        items=(100,) * round(SURGE.seconds / BIN_S),
+        samples=(),
+        engine_lost_s=0.0,
+        cpu_share=0.5,
+    )
+
+
+def test_whoever_got_no_answer_waited_for_ever():
+    leg = a_leg(latencies=(500.0,) * 18 + (None, None))
+
+    assert figures.on_target(leg, 1000) == 0.9
+    assert figures.latency_ms(leg, 0.5) == 500
+    assert figures.latency_ms(leg, 0.95) is None
+
+
+def test_the_target_is_the_factor_on_people_alone():
+    told = figures.targets(a_leg(latencies=(800.0,) * 20))
+
+    assert (told.whole_ms, told.first_token_ms, told.per_token_ms) == (1400, 600, 35)
+
+
+def test_the_best_is_chosen_among_those_that_keep_the_target():
+    alone = replace(a_leg("no batch"), items=(0,) * 60)
+    keeps = a_leg("keeps")
+    greedy = replace(a_leg("greedy", (2000.0,) * 20), items=(300,) * 60)
+
+    runs = {r.contender: r for r in figures.runs([keeps, greedy], [alone], 400.0, TOLD)}
+
+    assert runs["keeps"].work_share_of_oracle == 1.0
+    assert runs["greedy"].work_share_of_oracle == 3.0
+    assert not runs["greedy"].keeps_target
+    assert runs["keeps"].work_share_of_dedicated == 0.5
+
+
+def test_where_nobody_keeps_the_target_there_is_no_best():
+    late = a_leg("late", (2000.0,) * 20)
+
+    (_, run) = figures.runs([late], [a_leg("no batch")], 400.0, TOLD)
+
+    assert run.work_share_of_oracle is None
+
+
+def test_a_cut_is_done_when_batch_is_down_to_what_holds_then():
+    samples = [Sample(at / 2, 5, 5) for at in range(20)]
+    samples += [Sample(10.0, 2, 5), Sample(11.5, 2, 4), Sample(12.5, 2, 2)]
+    samples += [Sample(at / 2, 2, 2) for at in range(26, 40)]
+
+    assert figures.cut_s(replace(a_leg(), samples=tuple(samples))) == 2.5
+
+
+def test_people_have_settled_when_those_who_come_next_are_on_target():
+    answers = [Answer(at / 4, 24, 2000.0 if 10 <= at / 4 < 14 else 500.0) for at in range(120)]
+
+    assert figures.settle_s(replace(a_leg(), answers=tuple(answers)), 1000) == 4.0
+
+
+def test_batch_has_recovered_when_it_does_most_of_what_it_did():
+    items = (100,) * 20 + (20,) * 20 + (20,) * 6 + (100,) * 14
+
+    assert figures.recovery_s(replace(a_leg(), items=items)) == 3.0
+
+
+def test_everybody_meets_the_same_people():
+    for make in LOADS.values():
+        load = make(1.0, 8.5)
+        assert arrivals(load, 1) == arrivals(load, 1) != arrivals(load, 2)
+        assert all(0 <= one.due_s < load.seconds for one in arrivals(load, 1))
+
+
+def test_a_steady_load_has_no_surge():
+    assert LOADS["steady"](1.0, 8.5).surges == []
+    assert len(LOADS["spikes"](1.0, 8.5).surges) == 2
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [([None, None], "–"), ([1.0], "1.0"), ([1.0, 2.0, 4.0], "2.0 (1.0–4.0)")],
+)
+def test_several_seeds_give_a_median_and_a_range(values, said):
+    assert over_seeds(values, ".1f") == said
