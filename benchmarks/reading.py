@@ -3,8 +3,9 @@
     python -m benchmarks.reading [--rows 10000000] [--json FILE]
 
 Real Postgres from the wheel. The rows are a busy history: 25 requests a second without a pause,
-so that the window of 10 s holds about 250 of them, and 40 are in flight. Each reading is the statement
-that the tick runs, timed at the caller; "beside pruning" runs the retention's own deletes meanwhile.
+so that the window of 10 s holds about 250 of them, and 40 are in flight. Each reading is the
+statement that the tick runs, timed at the caller; "beside pruning" runs the retention's own deletes
+meanwhile.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class NewJob:
     """A job as it was asked for, checked by its kind, not yet in the database.
 
     `request_hash` stands for everything asked for, the items included: the same key with another
-    hash is a conflict. `pool` is where its model is served. `may_yield`: its calls may be closed in
-    the middle when a person needs the place.
+    hash is a conflict. `pool` is where its model is served. `may_yield`: its calls may be closed
+    in the middle when a person needs the place.
     """
 
     kind: str

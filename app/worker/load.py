@@ -304,5 +304,5 @@ class _Senders:
             return reply
 
 
-class _Stopped(Exception):  # noqa: N818 - not an error: the run was stopped
+class _Stopped(Exception):
     """The run was stopped while this request waited."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.throttle.contenders import DEDICATED, NO_BATCH, running
-from benchmarks.throttle.figures import Run, items_per_s, runs, targets
+from benchmarks.throttle.figures import Run, items_per_s, latency_ms, runs, targets
 from benchmarks.throttle.legs import Leg, batch_alone, play
 from benchmarks.throttle.loads import LOADS, Load
 from benchmarks.throttle.stage import Stage
@@ -69,7 +69,7 @@ def run(plan: Plan, stage: Stage, tell: Callable[[str], None]) -> Outcome:
     for seed in plan.seeds:
         tell(f"seed {seed}: {NO_BATCH}")
         with running(NO_BATCH, stage, None, 0) as one:
-            alone = _played(NO_BATCH, plan, seed, partial(play, NO_BATCH, one, stage))
+            alone = _played(NO_BATCH, plan, seed, partial(play, NO_BATCH, one, stage), tell)
         told = targets(next(leg for leg in alone if leg.load.name == "steady"))
         tell(f"seed {seed}: {DEDICATED}")
         with running(DEDICATED, stage, None, 0):
@@ -81,7 +81,7 @@ def run(plan: Plan, stage: Stage, tell: Callable[[str], None]) -> Outcome:
             tell(f"seed {seed}: {name}")
             try:
                 with running(name, stage, told, items) as one:
-                    with_batch += _played(name, plan, seed, partial(play, name, one, stage))
+                    with_batch += _played(name, plan, seed, partial(play, name, one, stage), tell)
             except Exception as error:  # noqa: BLE001 - one that fails voids itself, not the others
                 failures.append(f"{name}, seed {seed}: {type(error).__name__}: {error}")
                 tell(failures[-1])
@@ -93,11 +93,19 @@ def run(plan: Plan, stage: Stage, tell: Callable[[str], None]) -> Outcome:
 
 
 def _played(
-    name: str, plan: Plan, seed: int, leg: Callable[[Load, int, float], Leg]
+    name: str,
+    plan: Plan,
+    seed: int,
+    leg: Callable[[Load, int, float], Leg],
+    tell: Callable[[str], None],
 ) -> Sequence[Leg]:
     warm_up_s = plan.warm_up_s if name != NO_BATCH else plan.pause_s
     played = []
     for load in plan.loaded:
-        played.append(leg(load, seed, warm_up_s))
+        one = leg(load, seed, warm_up_s)
+        p95_ms = latency_ms(one, 0.95)
+        told = "some got no answer" if p95_ms is None else f"P95 {p95_ms:,.0f} ms"
+        tell(f"  {load.name}: {told}, {items_per_s(one):,.0f} items/s")
+        played.append(one)
         warm_up_s = plan.pause_s
     return played

@@ -35,7 +35,7 @@ QUERIES = (
     "wait until several threads have all arrived",
     "turn a date into text",
 )
-RPS, MAX_TOKENS, PROMPT_WORDS, SEED = 10.0, 8, 24, 7
+RPS, MAX_TOKENS, PROMPT_WORDS, SEED = 5.0, 8, 24, 7
 _HITS = 3
 _CHUNKS_A_PLACE = 4
 _LOOK_S = 0.25

@@ -17,7 +17,7 @@ MOST_INPUTS = 2_048
 LONGEST_INPUT = 8_192
 
 
-class Refusal(Exception):  # noqa: N818 - it is an answer, not an error of ours
+class Refusal(Exception):
     """An answer other than 200, in OpenAI's shape."""
 
     def __init__(

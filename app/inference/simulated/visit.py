@@ -11,7 +11,7 @@ from app.inference.simulated.faults import Path
 from app.inference.simulated.ledger import Timing
 
 
-class HungUp(Exception):  # noqa: N818 - it is what the client did
+class HungUp(Exception):
     """The client has closed the connection."""
 
 
