@@ -112,8 +112,8 @@ class Progress:
     """How far a job is: sums over its chunk rows, exact at any time.
 
     `done` counts items with a result that is no failure; of them, `unchanged` needed no call and
-    `empty` had nothing to send. `failed` counts items whose failure is final, `retrying` those that wait for
-    another attempt.
+    `empty` had nothing to send. `failed` counts items whose failure is final, `retrying` those
+    that wait for another attempt.
     """
 
     total: int

@@ -18,7 +18,12 @@ from app.domain.results import Item, ItemResult, Status
 from app.errors import BadReply
 from app.kinds.base import Params, Prepared, Read, Unit
 
-_TEMPLATES = ImmutableSandboxedEnvironment(autoescape=False, keep_trailing_newline=True)
+# A field that the item does not have is that item's error, not an empty place in the prompt.
+_TEMPLATES = ImmutableSandboxedEnvironment(
+    autoescape=False,
+    keep_trailing_newline=True,
+    undefined=StrictUndefined,
+)
 
 
 class GenerateParams(Params):
