@@ -6,11 +6,13 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app import clock
 from app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,6 +87,26 @@ def seconds(text: str) -> float:
     if match is None:
         raise UsageError(f"no duration {text!r}; write it like 30s, 15m, 1h or 2d")
     return float(match[1]) * _UNITS_S[match[2]]
+
+
+def moment(text: str | None) -> datetime | None:
+    """`8h` from now, or an ISO date and time (this machine's zone where none is said); aware.
+
+    UsageError: something else, or a moment that has passed.
+    """
+    if text is None:
+        return None
+    now = clock.now()
+    if _DURATION.fullmatch(text.strip().lower()):
+        return now + timedelta(seconds=seconds(text))
+    try:
+        at = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise UsageError(f"no moment {text!r}; write it like 8h or 2026-12-01T06:00") from None
+    at = at.astimezone()
+    if at <= now:
+        raise UsageError(f"{text!r} has passed; it is {now:%Y-%m-%d %H:%M} UTC now")
+    return at
 
 
 def one_pool(wiring: Wiring, name: str | None) -> str:

@@ -44,9 +44,9 @@ def demo(
 ) -> None:
     """Embed Python's docstrings while people ask: without a limit, then with Giveway.
 
-    A stack of its own runs in a temporary folder. Eight requests a second come in three times, the
-    same ones: alone, beside a backfill that nothing holds back, and beside the same backfill under
-    Giveway. Exit status 0 only if every item was embedded and people waited less with Giveway.
+    A stack of its own runs in a temporary folder. The same people ask three times: alone, beside a
+    backfill that nothing holds back, and beside the same backfill under Giveway. Exit status 0
+    only if every item was embedded and people waited less with Giveway.
     """
     from app.cli.parts.demo_run import Pace
     from app.cli.parts.demo_view import DemoView

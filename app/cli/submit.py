@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
+from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, moment, wiring_for
 from app.cli.parts import submit_options as shared
 from app.cli.parts.kind_group import KindGroup
 from app.cli.parts.submit_options import option
@@ -52,6 +52,7 @@ def embed(
     weight: shared.Weight = 1.0,
     max_in_flight: shared.MaxInFlight = None,
     chunk_items: shared.ChunkItems = None,
+    deadline: shared.Deadline = None,
     no_yield: shared.NoYield = False,
     wait: shared.Wait = False,
     as_json: JsonFlag = False,
@@ -92,6 +93,7 @@ def embed(
             max_in_flight=max_in_flight,
             may_yield=not no_yield,
             chunk_items=chunk_items,
+            deadline_at=moment(deadline),
         )
         submit(wiring, request, Source(path, shown_as, options), wait=wait, as_json=as_json)
 

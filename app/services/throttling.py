@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection, text
 
+from app.domain.deadlines import places_needed
 from app.domain.events import LimitMoved, Observer
 from app.domain.throttle.decide import decide
 from app.domain.throttle.readings import Gauges, Reading
@@ -68,8 +69,15 @@ class Throttling:
             ready = sum(job.ready for job in JobStore(tx).candidates(pool.name, _WAITING_COUNTED))
             reading = replace(reading, batch_waiting=ready)
             override = None if row.override is None else row.override.value
+            places = places_needed(JobStore(tx).due(pool.name), row.now)
             decision = decide(
-                row.state, reading, pool.policy, pool.bounds, row.now, override=override
+                row.state,
+                reading,
+                pool.policy,
+                pool.bounds,
+                row.now,
+                override=override,
+                deadline_places=places,
             )
             limits.record(
                 pool.name,
@@ -80,6 +88,7 @@ class Throttling:
                 decision,
                 row.now,
                 override,
+                places,
             )
             self._take_back(tx, pool, decision, reading)
         self._observer.saw(

@@ -315,10 +315,12 @@ _ADD = text(f"""
     WHERE {_MINE}
 """)
 
-_FINISH = text(f"UPDATE chunks SET state = 'done', lease_until = NULL WHERE {_MINE}")
+_HELD = "held_s = held_s + extract(epoch FROM clock_timestamp() - leased_at)"
+
+_FINISH = text(f"UPDATE chunks SET state = 'done', lease_until = NULL, {_HELD} WHERE {_MINE}")
 
 _HAND_BACK = text(f"""
-    UPDATE chunks SET state = 'ready', lease_until = NULL, yield_requested = false,
+    UPDATE chunks SET state = 'ready', lease_until = NULL, yield_requested = false, {_HELD},
         error_code = coalesce(:code, error_code), error = coalesce(:error, error),
         seqs = coalesce(CAST(:left AS bigint[]), seqs),
         not_before = CASE WHEN CAST(:after_s AS float8) > 0

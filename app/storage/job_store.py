@@ -18,6 +18,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 
 from app.domain.chunks import ChunkState
+from app.domain.deadlines import Due
 from app.domain.jobs import CLAIMABLE, Job, JobState, NewJob, Progress
 from app.domain.sharing import Candidate
 from app.storage.tables import chunks, jobs
@@ -148,6 +149,10 @@ class JobStore:
         rows = self._tx.execute(_CANDIDATES, {"pool": pool, "most": most}).mappings()
         return [Candidate(**row) for row in rows]
 
+    def due(self, pool: str) -> list[Due]:
+        """The pool's unfinished jobs with a deadline, and the pace they have made."""
+        return [Due(**row) for row in self._tx.execute(_DUE, {"pool": pool}).mappings()]
+
     def finish_done(self) -> list[tuple[int, str]]:
         """Complete every job with no open chunk: (id, kind) of each. The level-triggered sweep."""
         c = chunks.c
@@ -178,6 +183,18 @@ _PROGRESS = text("""
         coalesce(sum(c.wasted_tokens), 0) AS wasted_tokens
     FROM jobs j LEFT JOIN chunks c ON c.job_id = j.id
     WHERE j.id = ANY(:job_ids) GROUP BY j.id
+""")
+
+_DUE = text("""
+    SELECT j.deadline_at, s.done, j.total - s.ended AS remaining, s.place_s
+    FROM jobs j CROSS JOIN LATERAL (
+        SELECT coalesce(sum(c.ok), 0) AS done,
+            coalesce(sum(c.ok + c.unchanged + c.empty + c.failed), 0) AS ended,
+            CAST(coalesce(sum(c.held_s + CASE WHEN c.state = 'leased' THEN
+                extract(epoch FROM clock_timestamp() - c.leased_at) ELSE 0 END), 0) AS float8)
+                AS place_s
+        FROM chunks c WHERE c.job_id = j.id) AS s
+    WHERE j.pool = :pool AND j.state IN ('ready','running') AND j.deadline_at IS NOT NULL
 """)
 
 _CANDIDATES = text("""

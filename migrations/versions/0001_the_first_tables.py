@@ -246,6 +246,7 @@ def upgrade() -> None:
         sa.Column("failed", sa.Integer(), server_default="0", nullable=False),
         sa.Column("prompt_tokens", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("completion_tokens", sa.BigInteger(), server_default="0", nullable=False),
+        sa.Column("held_s", sa.Float(), server_default="0", nullable=False),
         sa.Column("wasted_tokens", sa.BigInteger(), server_default="0", nullable=False),
         sa.Column("error_code", sa.Text(), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
+from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, moment, wiring_for
 from app.cli.parts import submit_options as shared
 from app.cli.parts.kind_params import WHAT, ParamOption, param_options
 from app.cli.parts.submit_options import option
@@ -52,6 +52,7 @@ class Common:
     weight: shared.Weight = 1.0
     max_in_flight: shared.MaxInFlight = None
     chunk_items: shared.ChunkItems = None
+    deadline: shared.Deadline = None
     no_yield: shared.NoYield = False
     wait: shared.Wait = False
     as_json: JsonFlag = False
@@ -85,6 +86,7 @@ class Common:
             max_in_flight=self.max_in_flight,
             may_yield=not self.no_yield,
             chunk_items=self.chunk_items,
+            deadline_at=moment(self.deadline),
         )
 
 

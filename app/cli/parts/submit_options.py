@@ -36,6 +36,14 @@ Weight = Annotated[
 ]
 MaxInFlight = Annotated[int | None, option("Most requests of this job at a time.", HOW_RUN, min=1)]
 ChunkItems = Annotated[int | None, option("Items leased together.", HOW_RUN, min=1, max=100_000)]
+Deadline = Annotated[
+    str | None,
+    option(
+        "Done by then: 8h, or 2026-12-01T06:00. Holds up to a quarter of the capacity.",
+        HOW_RUN,
+        metavar="WHEN",
+    ),
+]
 NoYield = Annotated[
     bool,
     option(

@@ -26,6 +26,7 @@ def pool_document(view: PoolView) -> dict[str, Any]:
         "p50_ms": view.reading.p50_ms,
         "p95_ms": view.reading.p95_ms,
         "p99_ms": view.reading.p99_ms,
+        "in_flight": view.batch_in_flight,
         "batch_in_flight": view.batch_in_flight,
         "interactive_in_flight": view.interactive_in_flight,
         "interactive_waiting": view.interactive_waiting,

@@ -93,6 +93,8 @@ chunks = Table(
     Column("failed", Integer, nullable=False, server_default="0"),
     Column("prompt_tokens", BigInteger, nullable=False, server_default="0"),
     Column("completion_tokens", BigInteger, nullable=False, server_default="0"),
+    # Time for which a place was held for the chunk, over all its leases.
+    Column("held_s", Float, nullable=False, server_default="0"),
     # Tokens read and given by calls that were closed to give their place back.
     Column("wasted_tokens", BigInteger, nullable=False, server_default="0"),
     Column("error_code", Text),

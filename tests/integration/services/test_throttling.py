@@ -8,7 +8,7 @@ from datetime import timedelta
 import orjson
 import pytest
 
-from app import errors
+from app import clock, errors
 from app.domain.throttle.decide import decide, limit_now
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Bounds, Decision, PolicySettings, State
@@ -173,3 +173,19 @@ def test_people_who_come_between_two_ticks_lower_the_limit_at_the_next_claim(
     )
     expected = limit_now(state, 4, one.wiring.pools.named("main").bounds, now)
     assert claims(one, 7) == expected < 7
+
+
+def test_a_deadline_tells_the_policy_how_many_places_it_needs(
+    rig: MakeRig,
+) -> None:
+    one = rig(pools=[{"name": "main", "total": 32, "batch_max": 31, "policy": "static"}])
+    one.submit([f"text {n}" for n in range(500)], deadline_at=clock.now() + timedelta(hours=1))
+    one.execute(
+        "UPDATE chunks SET ok = 10, held_s = 10000, state = 'ready' WHERE no = 1;"
+        " UPDATE jobs SET state = 'running'"
+    )
+    one.wiring.steering.tune("main", {"options.cap": 2.0, "policy": "static"})
+    decision = one.wiring.throttling.tick("main")
+    assert decision is not None
+    arguments = one.one("SELECT arguments FROM throttle_decisions")
+    assert arguments["deadline_places"] > 10  # 490 items at 1,000 s each within the hour
