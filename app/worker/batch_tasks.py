@@ -31,8 +31,9 @@ def _of(wiring: Wiring) -> Any:
         try:
             report = wiring.execution.run(int(job))
             if report.ended not in _NOTHING_DONE:
-                wiring.completion.sweep()
+                # The place first: every moment it stands empty is batch work not done.
                 wiring.ringing.ring_all()
+                wiring.completion.sweep()
         except DatabaseUnavailable as error:
             # Nothing is lost: the lease lapses or the next tick rings again.
             log.warning("job %s: %s", job, error)

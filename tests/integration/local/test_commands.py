@@ -20,6 +20,15 @@ from app.local import ports
 
 SERVERS = ("--only", "postgres", "--only", "valkey")
 
+POOL = {
+    "name": "main",
+    "limit": 3,
+    "reason": "growing",
+    "batch_in_flight": 2,
+    "interactive_in_flight": 1,
+    "total": 8,
+}
+
 
 @pytest.fixture
 def giveway(folder, monkeypatch):
@@ -27,7 +36,7 @@ def giveway(folder, monkeypatch):
     monkeypatch.chdir(folder)
     for name in [name for name in os.environ if name.startswith("GIVEWAY_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setattr(stack, "_pools", lambda _settings: [{"name": "main", "limit": 3}])
+    monkeypatch.setattr(stack, "_pools", lambda _settings: [POOL])
     app = typer.Typer()
     stack.register(app)
 
@@ -56,7 +65,7 @@ def test_status_is_one_document_with_every_process(giveway):
     assert found["running"] is True
     assert [one["name"] for one in found["processes"]] == ["postgres", "valkey"]
     assert {one["state"] for one in found["processes"]} == {"running"}
-    assert found["pools"] == [{"name": "main", "limit": 3}]
+    assert found["pools"] == [POOL]
     assert "postgres" in giveway("status").stdout
 
 
