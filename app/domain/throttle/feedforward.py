@@ -70,8 +70,8 @@ def blaming(policy: PolicySettings, state: State, bounds: Bounds) -> PolicySetti
 
     The people whom capacity C bears alone solve w·n + r·√n = C − floor: with so many in flight
     batch is at its floor anyway. Who came into such a crowd is not late because of batch, and must
-    not lower C. The bound corrects itself: with C too low it hides pain, which lets C grow again;
-    with C too high it hides nothing.
+    not lower C. With C too high this hides nothing; with C too low it hides everybody, which is why
+    a policy must not let C stay under people who are there and well.
     """
     if state.capacity is None:
         return policy

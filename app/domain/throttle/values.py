@@ -175,8 +175,6 @@ class State:
     slow_start: bool = True
     override: int | None = None
     deadline_floor: int | None = None
-    kv_limit: float | None = None
-    """The most batch requests that KV memory bears beside the people, None where unknown."""
     quiet_limit: float | None = None
     """Holds instead, where it is larger, while no interactive request is in flight at all."""
     memory: Mapping[str, float] = field(default_factory=dict)

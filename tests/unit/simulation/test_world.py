@@ -231,3 +231,12 @@ def test_lateness_is_timed_by_window_or_by_the_last_five_of_a_sparse_load() -> N
     sparse = [100.0 + 20 * n for n in range(10)]
     assert late(sparse, [*[0.9] * 5, 1.5, *[0.9] * 4]) == 0
     assert late(sparse, [*[0.9] * 5, 1.5, 1.5, *[0.9] * 3]) >= 60
+
+
+def test_long_batch_outputs_that_fill_the_memory_do_not_stop_batch_for_good() -> None:
+    """Once a capacity under the people left them all out of the count, and never grew again."""
+    load = workload("long_batch")
+    trace = simulate(Setup(load, 0, replace(load.settings, name="budget")))
+
+    assert measure.batch_tokens_per_s(trace, load) > 2_500
+    assert measure.on_target(measure.counted(trace, load)) > 0.98

@@ -31,6 +31,7 @@ OPTIONS: Mapping[str, float] = {
     "cooldown_s": 2.0,
     "beta": 0.85,
     "beta_severe": 0.70,
+    "drain_s": 30.0,  # how long KV memory may take to drain before it counts against C again
     "used_share": 0.85,
     "enough_samples": 20.0,
     "slow_start_factor": 1.15,
@@ -50,6 +51,8 @@ class Signal:
 
     light: Light
     severe: bool
+    full: bool
+    """Red for KV memory alone: nobody is late yet."""
     miss: float
     x: float | None
     """x at P95: of people, or where they are few the worse of theirs and that of batch calls.
@@ -65,16 +68,18 @@ def signal(reading: Reading, settings: PolicySettings, options: Mapping[str, flo
     kv = (gauges.kv_usage or 0.0) if fresh else 0.0
     miss = (reading.misses + 0.5) / (reading.samples + options["prior_samples"])
     calm = kv <= 0.80
+    late = reading.waiting_over_target > 0 or miss > options["red_miss"]
     severe = reading.waiting_over_target > 0 or kv > 0.93
     x = reading.x_p95
     if reading.samples < options["enough_samples"] and reading.batch_x_p95 is not None:
         x = max(x or 0.0, reading.batch_x_p95)
-    troubled = kv > 0.90 or (fresh and gauges.preemptions_rising) or reading.refused > 0
-    if miss > options["red_miss"] or severe or troubled:
-        return Signal(Light.RED, severe, miss, x, calm)
+    full = kv > 0.90 or (fresh and gauges.preemptions_rising)
+    if late or full or reading.refused > 0:
+        only_full = full and not late and reading.refused == 0
+        return Signal(Light.RED, severe, only_full, miss, x, calm)
     if not calm or (x is not None and x > options["aim"]):
-        return Signal(Light.AMBER, severe, miss, x, calm)
-    return Signal(Light.GREEN, severe, miss, x, calm)
+        return Signal(Light.AMBER, severe, False, miss, x, calm)
+    return Signal(Light.GREEN, severe, False, miss, x, calm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +133,14 @@ class Budget:
 def _red(
     state: State, reading: Reading, seen: Signal, options: Mapping[str, float], now: datetime
 ) -> tuple[Reason, State]:
-    """Cut C by batch's share of the blame, once a cooldown: a cut takes time to act."""
-    cooling = (
-        state.cut_at is not None
-        and 0 <= (now - state.cut_at).total_seconds() < options["cooldown_s"]
-    )
-    if cooling:
+    """Cut C by batch's share of the blame, once a cooldown: a cut takes time to act.
+
+    Memory drains only as calls end: while batch is still over the limit of the last cut, memory
+    that stays full says nothing new about C.
+    """
+    draining = seen.full and reading.batch_in_flight > 1.05 * state.limit
+    wait_s = options["drain_s"] if draining else options["cooldown_s"]
+    if state.cut_at is not None and 0 <= (now - state.cut_at).total_seconds() < wait_s:
         return Reason.COOLING, replace(state, green_ticks=0)
     batch, interactive = reading.batch_in_flight, reading.interactive_in_flight
     share = min(1.0, 2 * batch / (batch + interactive)) if batch else 0.0
@@ -168,10 +175,17 @@ def _green(
     if reading.batch_in_flight < options["used_share"] * state.limit:
         # A limit nobody reaches has proved nothing.
         return Reason.LIMIT_UNUSED, state
-    capacity = state.capacity or 0.0
-    most = bounds.ceiling + people_weight(state.interactive_peak)
+    people = people_weight(state.interactive_peak)
+    capacity, most = state.capacity or 0.0, bounds.ceiling + people
+    everybody = reading.samples + reading.not_attributable
+    if everybody >= options["enough_samples"] and (
+        (reading.share_over_target or 0.0) <= options["red_miss"]
+    ):
+        # Whoever they are, so many people are in flight and well: C is no less than they are.
+        # A C under the people would leave them all out of the count, and never learn better.
+        capacity = max(capacity, bounds.floor + people_weight(reading.interactive_in_flight))
     if capacity >= most:
-        return Reason.HEADROOM, state
+        return Reason.HEADROOM, replace(state, capacity=capacity)
     under = options["aim"] - (seen.x or 0.0)
     evidence = min(1.0, (reading.samples + reading.batch_samples) / options["enough_samples"])
     if state.slow_start and (seen.x or 0.0) < options["slow_start_below"]:

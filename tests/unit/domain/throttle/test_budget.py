@@ -178,3 +178,39 @@ def test_after_a_stop_the_capacity_is_tried_again_from_its_half() -> None:
     assert (stopped.limit, stopped.reason) == (1, Reason.STALE)
     assert stopped.state.capacity == again.state.capacity == 30.0
     assert stopped.state.slow_start
+
+
+def test_memory_that_is_slow_to_drain_is_not_held_against_the_capacity_again() -> None:
+    full = Gauges(kv_usage=0.92)
+    first = decide(a_state(), a_reading(gauges=full), POLICY, BOUNDS, NOON)
+    state, limits = first.state, []
+    for second in range(1, 11):
+        now = NOON + timedelta(seconds=second)
+        seen = a_reading(computed_at=now, gauges=full, batch_in_flight=60)
+        state = decide(state, seen, POLICY, BOUNDS, now).state
+        limits.append(state.limit)
+
+    assert first.limit == 51
+    assert limits == [51] * 10
+
+
+def test_a_capacity_under_the_people_who_are_well_is_put_right() -> None:
+    """They were all ahead of each other, so none of them counts; that must not be for ever."""
+    starved = a_state(limit=1, capacity=2.0, interactive_peak=16.0, interactive_level=16.0)
+    well = a_reading(
+        samples=0,
+        x_p95=None,
+        not_attributable=40,
+        share_over_target=0.0,
+        interactive_in_flight=16,
+        batch_in_flight=1,
+    )
+    late = replace(well, share_over_target=0.5)
+
+    learnt = decide(starved, well, POLICY, BOUNDS, NOON).state
+    assert learnt.capacity is not None
+    assert learnt.capacity >= 1 + 16 + 4
+    assert blaming(POLICY, learnt, BOUNDS).people_capacity == 16
+    kept = decide(starved, late, POLICY, BOUNDS, NOON).state
+    assert kept.capacity is not None
+    assert kept.capacity < 3
