@@ -49,10 +49,15 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What an answer says: a result a unit, in order, and for embeddings the vectors (n, dim)."""
+    """What an answer says: a result a unit, in order, and for embeddings the vectors (n, dim).
+
+    Tokens are those of the whole call.
+    """
 
     results: list[ItemResult]
     vectors: Vectors | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
 
 
 class Kind(Protocol):

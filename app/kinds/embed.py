@@ -65,7 +65,7 @@ class Embed:
             ItemResult(unit.item.seq, Status.DONE, tokens=round(total * unit.tokens / weight))
             for unit in units
         ]
-        return Read(results, reply.vectors)
+        return Read(results, reply.vectors, total)
 
 
 KIND = Embed()

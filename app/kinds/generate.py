@@ -95,8 +95,11 @@ class Generate:
         output = {"text": text.text, "finish_reason": reply.finish_reason}
         if text.flags:
             output["cleaned"] = ",".join(sorted(text.flags))
-        tokens = reply.usage.total_tokens
-        return Read([ItemResult(units[0].item.seq, Status.DONE, tokens=tokens, output=output)])
+        usage = reply.usage
+        result = ItemResult(
+            units[0].item.seq, Status.DONE, tokens=usage.total_tokens, output=output
+        )
+        return Read([result], None, usage.prompt_tokens, usage.completion_tokens)
 
 
 @functools.cache

@@ -6,14 +6,13 @@ here it is only carried out.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from sqlalchemy import Connection
 
-from app import errors
+from app import clock, errors
 from app.domain.chunks import Lease
 from app.domain.events import MicroBatchDone, Observer
 from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest, rough_tokens
@@ -39,6 +38,7 @@ from app.kinds.registry import kind as kind_named
 from app.services.claiming import Claimed, NotNow, claim, claimable
 from app.services.leases import Held, Leases
 from app.services.pools import Pools, tuned
+from app.storage.call_store import BatchCall, CallStore
 from app.storage.chunk_store import ChunkStore, Tally
 from app.storage.database import Database
 from app.storage.endpoint_store import EndpointStore
@@ -94,10 +94,24 @@ class _Work:
     tokens: int = 0
     wasted: int = 0
     to_retry: dict[int, Retry] = field(default_factory=dict)
+    called_at: float = 0.0
+    first_token_s: float | None = None
 
     @property
     def lease(self) -> Lease:
         return self.claimed.lease
+
+    def called(self, items: int, error_code: str | None = None) -> BatchCall:
+        """The call that has just ended."""
+        return BatchCall(
+            job_id=self.lease.job_id,
+            pool=self.claimed.job.pool,
+            endpoint=self.claimed.endpoint.name,
+            seconds=clock.monotonic_s() - self.called_at,
+            items=items,
+            first_token_s=self.first_token_s,
+            error_code=error_code,
+        )
 
     @property
     def left(self) -> list[int]:
@@ -132,7 +146,7 @@ class Execution:
 
     def run(self, job_id: int) -> ChunkReport:
         """Work on one chunk of the job, if there is one and the limit allows it."""
-        started = time.monotonic()
+        started = clock.monotonic_s()
         if self._leases.stopping.is_set():
             return ChunkReport(job_id, ended="stopping")
         claimed = self._claim(job_id)
@@ -143,8 +157,8 @@ class Execution:
                 work = self._begin(claimed, held)
                 ended = self._work_through(work)
             except errors.LeaseLost:
-                return ChunkReport(job_id, ended="lost", seconds=time.monotonic() - started)
-        seconds = round(time.monotonic() - started, 3)
+                return ChunkReport(job_id, ended="lost", seconds=clock.monotonic_s() - started)
+        seconds = round(clock.monotonic_s() - started, 3)
         return ChunkReport(job_id, work.done, work.failed, work.tokens, seconds, ended)
 
     def _claim(self, job_id: int) -> Claimed | NotNow:
@@ -200,14 +214,21 @@ class Execution:
                 return self._hand_back(work, stop)
             first = False
             batch = work.todo.pop(0)
+            work.called_at, work.first_token_s = clock.monotonic_s(), None
             try:
                 read = self._call(work, batch)
             except errors.EndpointError as error:
+                self._note(work.called(len(batch), error.code))
                 ended = self._suffer(work, batch, error)
                 if ended is not None:
                     return ended
                 continue
-            self._checkpoint(work, read.results, batch, read.vectors)
+            call = replace(
+                work.called(len(batch)),
+                prompt_tokens=read.prompt_tokens,
+                completion_tokens=read.completion_tokens,
+            )
+            self._checkpoint(work, read.results, batch, read.vectors, call)
         return self._finish(work)
 
     def _must_stop(self, work: _Work, *, ask: bool) -> str | None:
@@ -258,11 +279,16 @@ class Execution:
         if work.claimed.endpoint.kind in _HONOUR_PRIORITY:
             request = replace(request, priority=_BATCH_PRIORITY)
         pieces: list[str] = []
+
+        def on_first_token() -> None:
+            work.first_token_s = clock.monotonic_s() - work.called_at
+
         work.held.streams = work.claimed.job.may_yield
         try:
             return wire.chat(
                 request,
                 deadline_s=self._limits.call_timeout_s,
+                on_first_token=on_first_token,
                 on_text=pieces.append,
                 cancelled=work.held.close,
             )
@@ -279,6 +305,7 @@ class Execution:
         results: Sequence[ItemResult],
         batch: Sequence[Unit] = (),
         vectors: Vectors | None = None,
+        call: BatchCall | None = None,
     ) -> None:
         """Store results, and vectors with them, if the lease is still ours; LeaseLost if not."""
         lease, job = work.lease, work.claimed.job
@@ -289,7 +316,8 @@ class Execution:
             unchanged=counts[Status.UNCHANGED],
             empty=counts[Status.EMPTY],
             failed=counts[Status.FAILED],
-            prompt_tokens=tokens,
+            prompt_tokens=call.prompt_tokens if call else 0,
+            completion_tokens=call.completion_tokens if call else 0,
         )
 
         def store(tx: Connection) -> None:
@@ -300,6 +328,8 @@ class Execution:
             # Nothing new: an earlier commit went through and only its answer was lost.
             if ResultStore(tx).record(lease, results):
                 ChunkStore(tx).add(lease, tally)
+                if call is not None:
+                    CallStore(tx).record(call)
             if counts[Status.DONE]:
                 EndpointStore(tx).answered(work.claimed.endpoint.name)
 
@@ -333,6 +363,10 @@ class Execution:
         rows = [Embedding(u.item.key, u.content_hash, u.item.seq) for u in batch]
         store.write(collection.id, job_id, rows, np.asarray(vectors, dtype=np.float32))
         return collection
+
+    def _note(self, call: BatchCall) -> None:
+        """Record a call that gave nothing to store."""
+        self._database.patiently(lambda tx: CallStore(tx).record(call), self._leases.lease_s)
 
     def _suffer(
         self, work: _Work, batch: Sequence[Unit], error: errors.EndpointError

@@ -1,7 +1,8 @@
-"""Retention: old request and decision rows go, a few thousand at a time."""
+"""Retention: old request, call and decision rows go, a few thousand at a time."""
 
 from __future__ import annotations
 
+from app.storage.call_store import CallStore
 from app.storage.database import Database
 from app.storage.limit_store import LimitStore
 from app.storage.request_store import RequestStore
@@ -25,7 +26,8 @@ class Retention:
             with self._database.transaction() as tx:
                 requests = RequestStore(tx).prune(self._keep_requests_s, _AT_ONCE)
                 decisions = LimitStore(tx).prune(self._keep_decisions_s, _AT_ONCE)
-            gone += requests + decisions
-            if max(requests, decisions) < _AT_ONCE:
+                calls = CallStore(tx).prune(self._keep_requests_s, _AT_ONCE)
+            gone += requests + decisions + calls
+            if max(requests, decisions, calls) < _AT_ONCE:
                 break
         return gone

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, text
 from app.domain.deadlines import places_needed
 from app.domain.events import LimitMoved, Observer
 from app.domain.throttle.decide import decide
+from app.domain.throttle.feedforward import blaming
 from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.values import Decision
 from app.domain.throttle.yielding import YieldSettings, victims
@@ -65,7 +66,8 @@ class Throttling:
                 since_s = (row.now - row.computed_at).total_seconds()
                 if 0 <= since_s < _EARLY * self._tick_s:
                     return None
-            reading = RequestStore(tx).reading(pool.name, pool.policy, row.now, gauges)
+            blame = blaming(pool.policy, row.state, pool.bounds)
+            reading = RequestStore(tx).reading(pool.name, blame, row.now, gauges)
             ready = sum(job.ready for job in JobStore(tx).candidates(pool.name, _WAITING_COUNTED))
             reading = replace(reading, batch_waiting=ready)
             override = None if row.override is None else row.override.value

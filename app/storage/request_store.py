@@ -111,12 +111,14 @@ class RequestStore:
         window_s = policy.window_s
         arrivals, completions = values.pop("arrivals"), values.pop("completions")
         peak = max(values.pop("moved_peak"), values["interactive_in_flight"])
+        batch_tokens = values.pop("batch_tokens")
         return Reading(
             computed_at=now,
             window_s=window_s,
             arrivals_per_s=arrivals / window_s,
             completions_per_s=completions / window_s,
             interactive_recent_peak=peak,
+            batch_per_s=None if batch_tokens is None else batch_tokens / window_s,
             gauges=gauges,
             **values,
         )
@@ -227,6 +229,18 @@ _READING = text("""
     ), batch AS (
         SELECT count(*) FILTER (WHERE lease_until > clock_timestamp()) AS flying FROM chunks
         WHERE state = 'leased' AND pool = :pool
+    ), calls AS (
+        SELECT sum(b.prompt_tokens + b.completion_tokens) AS tokens, avg(b.seconds) AS seconds,
+            count(b.first_token_s) AS timed,
+            percentile_disc(0.95) WITHIN GROUP (ORDER BY CASE
+                WHEN b.first_token_s IS NULL THEN NULL
+                WHEN b.completion_tokens <= p.short THEN b.seconds * 1000 / p.target_ms
+                ELSE greatest(b.first_token_s * 1000 / p.first_ms,
+                    (b.seconds - b.first_token_s) * 1000 / nullif(b.completion_tokens - 1, 0) / p.token_ms)
+                END) AS x_p95
+        FROM batch_calls b, params p
+        WHERE b.pool = :pool AND b.ended_at > p.since AND b.ended_at <= p.now
+          AND b.error_code IS NULL
     ), refusals AS (
         SELECT count(*) AS refused FROM endpoints, params p
         WHERE pool = :pool AND refusals > 0 AND updated_at > p.now - interval '1.5 seconds'
@@ -263,7 +277,11 @@ _READING = text("""
         count(*) FILTER (WHERE NOT ended) AS interactive_in_flight,
         CAST(coalesce((SELECT max(height) FROM heights, params
             WHERE at > now - interval '1 second'), 0) AS int) AS moved_peak,
-        CAST((SELECT flying FROM batch) AS int) AS batch_in_flight
+        CAST((SELECT flying FROM batch) AS int) AS batch_in_flight,
+        (SELECT CAST(tokens AS float8) FROM calls) AS batch_tokens,
+        (SELECT CAST(seconds * 1000 AS float8) FROM calls) AS batch_round_trip_ms,
+        CAST((SELECT timed FROM calls) AS int) AS batch_samples,
+        (SELECT CAST(x_p95 AS float8) FROM calls) AS batch_x_p95
     FROM rated
 """)
 

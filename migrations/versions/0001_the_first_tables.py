@@ -20,6 +20,22 @@ depends_on = None
 def upgrade() -> None:
     op.execute("CREATE EXTENSION IF NOT EXISTS vector")
     op.create_table(
+        "batch_calls",
+        sa.Column("id", sa.BigInteger(), sa.Identity(always=True), nullable=False),
+        sa.Column("job_id", sa.BigInteger(), nullable=False),
+        sa.Column("pool", sa.Text(), nullable=False),
+        sa.Column("endpoint", sa.Text(), nullable=False),
+        sa.Column("ended_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("seconds", sa.Float(), nullable=False),
+        sa.Column("first_token_s", sa.Float(), nullable=True),
+        sa.Column("items", sa.Integer(), nullable=False),
+        sa.Column("prompt_tokens", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("completion_tokens", sa.Integer(), server_default="0", nullable=False),
+        sa.Column("error_code", sa.Text(), nullable=True),
+        sa.PrimaryKeyConstraint("id", name=op.f("pk_batch_calls")),
+    )
+    op.create_index("ix_batch_calls_window", "batch_calls", ["pool", "ended_at"], unique=False)
+    op.create_table(
         "collections",
         sa.Column("id", sa.Integer(), sa.Identity(always=True), nullable=False),
         sa.Column("name", sa.Text(), nullable=False),
@@ -330,3 +346,5 @@ def downgrade() -> None:
     op.drop_table("interactive_requests")
     op.drop_table("endpoints")
     op.drop_table("collections")
+    op.drop_index("ix_batch_calls_window", table_name="batch_calls")
+    op.drop_table("batch_calls")

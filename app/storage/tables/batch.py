@@ -122,3 +122,22 @@ results = Table(
     one_of("status", "status", Status),
     Index("ix_results_failed", "job_id", "seq", postgresql_where=text("status = 'failed'")),
 )
+
+# One row a call, pruned after a while: how batch fares at the endpoints, and how much gets done.
+batch_calls = Table(
+    "batch_calls",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("job_id", BigInteger, nullable=False),
+    Column("pool", Text, nullable=False),
+    Column("endpoint", Text, nullable=False),
+    moment("ended_at", required=True),
+    Column("seconds", Float, nullable=False),
+    # Of streamed calls only.
+    Column("first_token_s", Float),
+    Column("items", Integer, nullable=False),
+    Column("prompt_tokens", Integer, nullable=False, server_default="0"),
+    Column("completion_tokens", Integer, nullable=False, server_default="0"),
+    Column("error_code", Text),
+    Index("ix_batch_calls_window", "pool", "ended_at"),
+)

@@ -13,7 +13,8 @@ from app.domain.throttle.decide import decide, limit_now
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Bounds, Decision, PolicySettings, State
 from app.services.claiming import Claimed, claim
-from tests.rig import MakeRig, Rig
+from app.services.submission import JobRequest
+from tests.rig import MakeRig, Rig, Texts
 
 SMALL = [{"name": "main", "total": 8, "batch_max": 7}]
 
@@ -189,3 +190,33 @@ def test_a_deadline_tells_the_policy_how_many_places_it_needs(
     assert decision is not None
     arguments = one.one("SELECT arguments FROM throttle_decisions")
     assert arguments["deadline_places"] > 10  # 490 items at 1,000 s each within the hour
+
+
+def test_batch_calls_are_timed_and_people_few_are_spoken_for_by_them(rig: MakeRig) -> None:
+    one = rig(pools=SMALL)
+    one.work(one.submit([f"text {n}" for n in range(40)]).job.id)
+    request = JobRequest("generate", {"model": "fake-chat", "max_tokens": 32}, key="answers")
+    long = "this text goes on and on about one thing and another without ever coming to an end and "
+    job_id = one.wiring.submission.submit(request, Texts([long * 4] * 5)).job.id
+    one.work(job_id)
+
+    calls = one.rows(
+        "SELECT count(*), count(first_token_s), sum(items), bool_and(seconds > 0) FROM batch_calls"
+    )
+    assert calls == [(4 + 5, 5, 45, True)]
+    decision = one.wiring.throttling.tick("main")
+    assert decision is not None
+    reading = one.one("SELECT arguments->'reading' FROM throttle_decisions")
+    assert reading["batch_samples"] == 5
+    assert reading["batch_x_p95"] > 0
+    assert reading["batch_per_s"] * reading["window_s"] == pytest.approx(
+        one.progress(job_id).completion_tokens + one.one("SELECT sum(prompt_tokens) FROM chunks")
+    )
+    assert reading["batch_round_trip_ms"] > 0
+
+
+def test_a_failed_call_is_noted_with_its_code(rig: MakeRig) -> None:
+    one = rig(pools=SMALL)
+    one.endpoint.order({"kind": "status", "status": 500, "remaining": 1})
+    one.wiring.execution.run(one.submit([f"text {n}" for n in range(10)]).job.id)
+    assert one.rows("SELECT error_code, items FROM batch_calls") == [("server_error", 10)]
