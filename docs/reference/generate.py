@@ -89,6 +89,8 @@ def _leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     if not hasattr(command, "commands"):
         yield path, command
         return
+    if command.invoke_without_command:
+        yield path, command
     for name, inner in command.commands.items():
         yield from _leaves(inner, f"{path} {name}")
 
