@@ -236,7 +236,8 @@ _READING = text("""
                 WHEN b.first_token_s IS NULL THEN NULL
                 WHEN b.completion_tokens <= p.short THEN b.seconds * 1000 / p.target_ms
                 ELSE greatest(b.first_token_s * 1000 / p.first_ms,
-                    (b.seconds - b.first_token_s) * 1000 / nullif(b.completion_tokens - 1, 0) / p.token_ms)
+                    (b.seconds - b.first_token_s) * 1000
+                        / nullif(b.completion_tokens - 1, 0) / p.token_ms)
                 END) AS x_p95
         FROM batch_calls b, params p
         WHERE b.pool = :pool AND b.ended_at > p.since AND b.ended_at <= p.now
