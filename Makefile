@@ -75,7 +75,7 @@ check: lint types contracts schema test ## All of them
 
 .PHONY: bench-throttle
 bench-throttle: $(STAMP) ## Throttle and plain Celery on the running stack (20 min; BENCH_FLAGS=--quick: 5)
-	@$(BIN)/python -W ignore -m benchmarks.throttle $(BENCH_FLAGS)
+	@$(BIN)/python -W ignore -m benchmarks.throttle --page docs/explanation/throttle-on-the-stack.md $(BENCH_FLAGS)
 
 ##@ Upkeep
 

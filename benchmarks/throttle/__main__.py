@@ -43,9 +43,9 @@ def main() -> None:
         loads=tuple(name for name in LOADS if name in loads or name == "steady"),
         contenders=names or contenders.named(caps),
         seeds=tuple(range(1, given.seeds + 1)),
-        scale=given.seconds / STEADY_S if given.seconds else (0.7 if given.quick else 1.0),
+        scale=given.seconds / STEADY_S if given.seconds else (0.5 if given.quick else 1.0),
         rps=given.rps,
-        warm_up_s=10.0 if given.quick else 15.0,
+        warm_up_s=8.0 if given.quick else 15.0,
     )
     console = Console(width=None if Console().is_terminal else 180)
     with stage(PLACES, SPEED) as on:
@@ -54,7 +54,9 @@ def main() -> None:
         document = report.document(outcome, plan, on, SPEED)
     given.json.parent.mkdir(parents=True, exist_ok=True)
     given.json.write_bytes(orjson.dumps(document, option=_READABLE) + b"\n")
-    given.json.with_suffix(".md").write_text(report.markdown(outcome.runs))
+    if given.page is not None:
+        page = given.page.read_text()
+        given.page.write_text(report.page_with(page, report.markdown(outcome.runs)))
     written = pictures.draw(outcome.runs, outcome.legs, given.pictures)
     for path in (given.json, *written):
         console.print(f"wrote {path}")
@@ -86,8 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="fewer contenders, loads and seconds")
     results = ROOT / "benchmarks/results/throttle.json"
     parser.add_argument("--json", type=Path, default=results, metavar="FILE")
-    pictures_ = ROOT / "docs/pictures"
-    parser.add_argument("--pictures", type=Path, default=pictures_, metavar="DIR")
+    drawn = ROOT / "docs/pictures"
+    parser.add_argument("--pictures", type=Path, default=drawn, metavar="DIR")
+    parser.add_argument("--page", type=Path, metavar="FILE", help="a page to write the tables into")
     return parser
 
 

@@ -32,7 +32,10 @@ COLUMNS: tuple[Column, ...] = (
     ("cut s", lambda run: run.cut_s, ".1f"),
     ("settled s", lambda run: run.settle_s, ".1f"),
     ("recovered s", lambda run: run.recovery_s, ".1f"),
+    ("machine busy", lambda run: run.cpu_share, ".0%"),
 )
+BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
+"""Between them `make bench-throttle` writes its tables into a page."""
 
 
 def document(outcome: Outcome, plan: Plan, stage: Stage, speed: float) -> dict[str, Any]:
@@ -88,6 +91,15 @@ def markdown(runs: Sequence[Run]) -> str:
             cells = [over_seeds(map(figure, its), form) for _, figure, form in COLUMNS]
             lines.append(f"| {' | '.join([contender, kept, *cells])} |")
     return "\n".join(lines).strip() + "\n"
+
+
+def page_with(page: str, tables: str) -> str:
+    """`page` with `tables` between its marks; as it is where it has none."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        return page
+    return f"{before}{BEGIN}\n\n{tables.strip()}\n\n{END}{after}"
 
 
 def over_seeds(values: Iterable[float | None], form: str) -> str:

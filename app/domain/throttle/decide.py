@@ -10,7 +10,14 @@ import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from app.domain.throttle.feedforward import Kv, decayed_peak, next_level, people_weight, surge
+from app.domain.throttle.feedforward import (
+    Kv,
+    decayed_peak,
+    next_level,
+    next_weight,
+    people_weight,
+    surge,
+)
 from app.domain.throttle.policies import named
 from app.domain.throttle.policies.base import Case
 from app.domain.throttle.readings import Reading
@@ -49,7 +56,8 @@ def decide(
     level = next_level(
         state.interactive_level, state.decided_at, float(reading.interactive_in_flight), now
     )
-    seen = replace(state, interactive_peak=peak, interactive_level=level)
+    weight = next_weight(state.weight, reading)
+    seen = replace(state, interactive_peak=peak, interactive_level=level, weight=weight)
     case = Case(seen, reading, policy, bounds, now)
     proposal = law.propose(case)
     kept = replace(
@@ -58,6 +66,7 @@ def decide(
         valid_until=now + timedelta(seconds=policy.valid_for_s),
         interactive_peak=peak,
         interactive_level=level,
+        weight=weight,
         override=override,
         deadline_floor=_granted(deadline_places, proposal.state.capacity, proposal.limit, bounds),
     )
@@ -95,7 +104,7 @@ def limit_now(
     if state.capacity is not None:
         peak = decayed_peak(state.interactive_peak, state.decided_at, interactive_in_flight, now)
         coming = surge(interactive_in_flight, state.interactive_level)
-        wanted = state.capacity - people_weight(peak + coming)
+        wanted = state.capacity - people_weight(peak + coming, state.weight)
     if state.quiet_limit is not None and not interactive_in_flight:
         wanted = max(wanted, state.quiet_limit)
     if kv is not None:

@@ -6,16 +6,20 @@ import math
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Bounds, PolicySettings, State
 
 PEAK_KEPT_PER_S = 0.85
 """A peak of interactive requests is remembered, falling to 85 % each second."""
 LEVEL_KEPT_PER_S = 0.85
 """The smoothed number in flight, against which a surge is measured, keeps 85 % each second."""
-WEIGHT = 1.0
-"""Places of capacity that one person takes, in places of a batch request."""
 CHANCE = 1.0
 """Places kept for chance, times the root of the people in flight (Poisson's spread)."""
+WHOLE_PLACE = 1 / 3
+"""A person whose request has at least this share of a batch call's tokens takes a whole place."""
+LEAST_WEIGHT = 0.1
+WEIGHT_ALPHA = 0.2
+"""How far one reading moves the weight."""
 SURGE_SIGMAS = 3.0
 SURGE_LEAD = 2.0
 """People past the usual spread are a surge, which is taken to rise by so many times its size."""
@@ -39,9 +43,22 @@ class Kv:
         return max(0.0, room / self.per_batch_tokens) if self.per_batch_tokens > 0 else math.inf
 
 
-def people_weight(peak: float) -> float:
+def people_weight(peak: float, weight: float = 1.0) -> float:
     """Places of C that `peak` interactive requests take, with room for chance."""
-    return WEIGHT * peak + CHANCE * math.sqrt(peak) if peak > 0 else 0.0
+    return weight * (peak + CHANCE * math.sqrt(peak)) if peak > 0 else 0.0
+
+
+def next_weight(weight: float, reading: Reading) -> float:
+    """What a person weighs against a batch request, by the tokens of both, one reading later.
+
+    A chat of a hundred tokens beside embedding calls of a thousand loads the engine by a tenth of
+    such a call: to keep a whole place free for it would leave most of a small pool unused.
+    """
+    people, batch = reading.people_tokens, reading.batch_call_tokens
+    if not people or not batch:
+        return weight
+    seen = min(1.0, max(LEAST_WEIGHT, people / batch / WHOLE_PLACE))
+    return weight + WEIGHT_ALPHA * (seen - weight)
 
 
 def surge(in_flight: float, level: float) -> float:
@@ -68,15 +85,15 @@ def next_level(level: float, level_at: datetime | None, in_flight: float, now: d
 def blaming(policy: PolicySettings, state: State, bounds: Bounds) -> PolicySettings:
     """The settings to take a reading with: `people_capacity` as far as `state` knows better.
 
-    The people whom capacity C bears alone solve w·n + r·√n = C − floor: with so many in flight
+    The people whom capacity C bears alone solve w·(n + r·√n) = C − floor: with so many in flight
     batch is at its floor anyway. Who came into such a crowd is not late because of batch, and must
     not lower C. With C too high this hides nothing; with C too low it hides everybody, which is why
     a policy must not let C stay under people who are there and well.
     """
     if state.capacity is None:
         return policy
-    spare = max(0.0, state.capacity - bounds.floor)
-    root = (math.sqrt(CHANCE * CHANCE + 4 * WEIGHT * spare) - CHANCE) / (2 * WEIGHT)
+    spare = max(0.0, state.capacity - bounds.floor) / state.weight
+    root = (math.sqrt(CHANCE * CHANCE + 4 * spare) - CHANCE) / 2
     people = max(1, math.ceil(root * root))
     if policy.people_capacity is not None:
         people = min(people, policy.people_capacity)

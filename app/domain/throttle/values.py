@@ -168,6 +168,8 @@ class State:
     """I_pk at `decided_at`: interactive in flight, falling by 15 % a second after a peak."""
     interactive_level: float = 0.0
     """Interactive in flight, smoothed over some seconds: what a surge is measured against."""
+    weight: float = 1.0
+    """Places of C that one person takes: under 1 where a batch call is much the larger."""
     smoothed: float | None = None
     """The pressure rule's smoothed pressure; None: no reading yet."""
     cut_at: datetime | None = None

@@ -10,7 +10,7 @@ from benchmarks.throttle import figures
 from benchmarks.throttle.legs import BIN_S, Leg, Sample
 from benchmarks.throttle.loads import LOADS, Load, Phase, arrivals
 from benchmarks.throttle.people import Answer
-from benchmarks.throttle.report import over_seeds
+from benchmarks.throttle.report import BEGIN, END, over_seeds, page_with
 from benchmarks.throttle.targets import Targets
 
 TOLD = Targets(whole_ms=1000, first_token_ms=400, per_token_ms=40)
@@ -104,3 +104,10 @@ def test_a_steady_load_has_no_surge():
 )
 def test_several_seeds_give_a_median_and_a_range(values, said):
     assert over_seeds(values, ".1f") == said
+
+
+def test_tables_replace_those_of_the_run_before():
+    page = page_with(f"above {BEGIN} old {END} below", "new")
+
+    assert page == f"above {BEGIN}\n\nnew\n\n{END} below"
+    assert page_with("no marks", "new") == "no marks"

@@ -91,7 +91,7 @@ class Budget:
         options = options_of(self, case.settings)
         reading, bounds = case.reading, case.bounds
         seen = signal(reading, case.settings, options)
-        people = people_weight(case.state.interactive_peak)
+        people = people_weight(case.state.interactive_peak, case.state.weight)
         dt_s = elapsed_s(case.state, case.now)
         before = case.state
         if before.capacity is None:
@@ -125,6 +125,7 @@ class Budget:
                 "x": seen.x,
                 "capacity": capacity,
                 "people": people,
+                "weight": case.state.weight,
                 "batch_in_flight": float(reading.batch_in_flight),
             },
         )
@@ -146,7 +147,7 @@ def _red(
     share = min(1.0, 2 * batch / (batch + interactive)) if batch else 0.0
     beta = options["beta_severe"] if seen.severe else options["beta"]
     # Never trust more than what is in flight now: a capacity far above it was not at work here.
-    proven = batch + people_weight(state.interactive_peak) + 2
+    proven = batch + people_weight(state.interactive_peak, state.weight) + 2
     capacity = min(state.capacity or 0.0, proven) * (1 - (1 - beta) * share)
     return Reason.OVERLOAD, replace(
         state, capacity=capacity, cut_at=now, green_ticks=0, slow_start=False
@@ -175,7 +176,7 @@ def _green(
     if reading.batch_in_flight < options["used_share"] * state.limit:
         # A limit nobody reaches has proved nothing.
         return Reason.LIMIT_UNUSED, state
-    people = people_weight(state.interactive_peak)
+    people = people_weight(state.interactive_peak, state.weight)
     capacity, most = state.capacity or 0.0, bounds.ceiling + people
     everybody = reading.samples + reading.not_attributable
     if everybody >= options["enough_samples"] and (
@@ -183,7 +184,8 @@ def _green(
     ):
         # Whoever they are, so many people are in flight and well: C is no less than they are.
         # A C under the people would leave them all out of the count, and never learn better.
-        capacity = max(capacity, bounds.floor + people_weight(reading.interactive_in_flight))
+        here = people_weight(reading.interactive_in_flight, state.weight)
+        capacity = max(capacity, bounds.floor + here)
     if capacity >= most:
         return Reason.HEADROOM, replace(state, capacity=capacity)
     under = options["aim"] - (seen.x or 0.0)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.domain.throttle.decide import decide, limit_now
-from app.domain.throttle.feedforward import blaming, people_weight, surge
+from app.domain.throttle.feedforward import blaming, next_weight, people_weight, surge
 from app.domain.throttle.policies.budget import OPTIONS, Light, signal
 from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.values import Bounds, PolicySettings, Reason, State
@@ -214,3 +214,19 @@ def test_a_capacity_under_the_people_who_are_well_is_put_right() -> None:
     kept = decide(starved, late, POLICY, BOUNDS, NOON).state
     assert kept.capacity is not None
     assert kept.capacity < 3
+
+
+def test_a_person_weighs_what_the_tokens_of_both_say() -> None:
+    chat_beside_chat = a_reading(people_tokens=150.0, batch_call_tokens=400.0)
+    chat_beside_embedding = a_reading(people_tokens=100.0, batch_call_tokens=1500.0)
+    assert next_weight(1.0, chat_beside_chat) == 1.0
+    assert next_weight(1.0, a_reading()) == 1.0
+    settled = 1.0
+    for _ in range(60):
+        settled = next_weight(settled, chat_beside_embedding)
+    assert settled == pytest.approx(0.2)
+
+
+def test_light_people_leave_more_places_to_batch() -> None:
+    assert people_weight(7, 0.2) == pytest.approx(0.2 * (7 + 7**0.5))
+    assert people_weight(0, 0.2) == 0
