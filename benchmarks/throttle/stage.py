@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 import httpx2
 import redis
 
+from app.local import child
 from app.local.bare import embedded_postgres_at, embedded_valkey_at
 from app.storage import schema
 from app.storage.database import Database
@@ -33,7 +34,7 @@ class Process:
         self.log = folder / f"{name}-{time.monotonic_ns()}.log"
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
-                argv,
+                child.command(argv, signal.SIGKILL),  # None of them outlives a killed benchmark.
                 env={**os.environ, **env},
                 cwd=ROOT,
                 stdout=out,
