@@ -1,0 +1,55 @@
+"""Chunks: halves lose nothing, and a crash leads where it should."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.domain.chunks import Bury, Rearm, Seqs, Split, after_crash, halves
+
+
+def all_of(seqs: Seqs) -> list[int]:
+    return list(seqs.listed) if seqs.listed is not None else list(range(seqs.first, seqs.last + 1))
+
+
+@given(st.integers(1, 10_000), st.integers(1, 5_000))
+def test_the_halves_of_a_run_are_the_run(first: int, more: int) -> None:
+    whole = Seqs(first, first + more)
+    left, right = halves(whole)
+    assert all_of(left) + all_of(right) == all_of(whole)
+    assert abs(left.count - right.count) <= 1
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=2, unique=True).map(sorted))
+def test_the_halves_of_a_list_are_the_list(listed: list[int]) -> None:
+    left, right = halves(Seqs(listed[0], listed[-1], tuple(listed)))
+    assert all_of(left) + all_of(right) == listed
+    assert (left.first, right.last) == (listed[0], listed[-1])
+
+
+def test_one_item_cannot_be_halved() -> None:
+    with pytest.raises(ValueError, match="cannot be split"):
+        halves(Seqs(3, 3))
+
+
+def test_a_crash_rearms_then_splits_then_buries() -> None:
+    run = Seqs(1, 8)
+    assert after_crash(run, 2, 3) == Rearm()
+    assert after_crash(run, 3, 3) == Split(Seqs(1, 4), Seqs(5, 8))
+    assert after_crash(Seqs(5, 5), 3, 3) == Bury(5)
+
+
+@given(st.integers(1, 2_000), st.data())
+def test_a_poison_item_is_cornered_in_logarithmic_time(size: int, data: st.DataObject) -> None:
+    poison = data.draw(st.integers(1, size))
+    here, splits = Seqs(1, size), 0
+    while True:
+        match after_crash(here, 3, 3):
+            case Bury(seq):
+                assert seq == poison
+                break
+            case Split(left, right):
+                here = left if poison in all_of(left) else right
+                splits += 1
+    assert splits <= size.bit_length()
