@@ -157,7 +157,8 @@ class Wiring:
     @cached_property
     def execution(self) -> Execution:
         """Working on chunks."""
-        from app.services.execution import BatchLimits, Execution
+        from app.services.execution import Execution
+        from app.services.work import BatchLimits
 
         batch = self.settings.batch
         return Execution(

@@ -7,7 +7,7 @@ here it is only carried out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 from sqlalchemy import Connection
@@ -15,7 +15,6 @@ from sqlalchemy import Connection
 from app import clock, errors
 from app.domain.chunks import Lease
 from app.domain.events import MicroBatchDone, Observer
-from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest, rough_tokens
 from app.domain.jobs import OPEN, Job, JobState
 from app.domain.outcomes import (
     Bisect,
@@ -31,13 +30,14 @@ from app.domain.results import ItemResult, Status
 from app.domain.retry import RetryPolicy, cool_down_s, delay_s, may_retry
 from app.domain.routing import EndpointSpec
 from app.domain.throttle.decide import limit_now
-from app.inference.wire import Wire
 from app.inference.wires import Wires
-from app.kinds.base import Kind, Params, Prepared, Read, Unit, checked
+from app.kinds.base import Kind, Prepared, Read, Unit, checked
 from app.kinds.registry import kind as kind_named
+from app.services.calling import called
 from app.services.claiming import Claimed, NotNow, claim, claimable
 from app.services.leases import Held, Leases
 from app.services.pools import Pools, tuned
+from app.services.work import BatchLimits, ChunkReport, Work
 from app.storage.call_store import BatchCall, CallStore
 from app.storage.chunk_store import ChunkStore, Tally
 from app.storage.database import Database
@@ -50,73 +50,6 @@ from app.storage.vector_store import Collection, Embedding, Vectors, VectorStore
 
 ERROR_LENGTH = 500
 """Characters of an error text that are kept with a result."""
-
-
-_HONOUR_PRIORITY = frozenset({"vllm", "simulated"})
-"""Kinds of endpoint that schedule by `priority`; a lower number runs first, people have 0."""
-_BATCH_PRIORITY = 10
-
-
-@dataclass(frozen=True, slots=True)
-class BatchLimits:
-    """What bounds a micro-batch and its call, where the endpoint says nothing narrower."""
-
-    micro_batch_items: int = 64
-    micro_batch_tokens: int = 16_384
-    call_timeout_s: float = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkReport:
-    """What became of a doorbell: short facts for Flower, never a text."""
-
-    job: int
-    done: int = 0
-    failed: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
-    ended: str = "finished"
-    """finished · yielded · handed_back · lost · or, where nothing was leased, why."""
-
-
-@dataclass(slots=True)
-class _Work:
-    """A chunk while it is worked on."""
-
-    claimed: Claimed
-    held: Held
-    kind: Kind
-    params: Params
-    collection: Collection | None
-    todo: list[Sequence[Unit]]
-    done: int = 0
-    failed: int = 0
-    tokens: int = 0
-    wasted: int = 0
-    to_retry: dict[int, Retry] = field(default_factory=dict)
-    called_at: float = 0.0
-    first_token_s: float | None = None
-
-    @property
-    def lease(self) -> Lease:
-        return self.claimed.lease
-
-    def called(self, items: int, error_code: str | None = None) -> BatchCall:
-        """The call that has just ended."""
-        return BatchCall(
-            job_id=self.lease.job_id,
-            pool=self.claimed.job.pool,
-            endpoint=self.claimed.endpoint.name,
-            seconds=clock.monotonic_s() - self.called_at,
-            items=items,
-            first_token_s=self.first_token_s,
-            error_code=error_code,
-        )
-
-    @property
-    def left(self) -> list[int]:
-        """The items not tried yet."""
-        return [unit.item.seq for batch in self.todo for unit in batch]
 
 
 class Execution:
@@ -169,7 +102,7 @@ class Execution:
             pool = self._pools.named(job.pool)
             return claim(tx, job, pool, self._worker, self._leases.lease_s)
 
-    def _begin(self, claimed: Claimed, held: Held) -> _Work:
+    def _begin(self, claimed: Claimed, held: Held) -> Work:
         """Read what has no result yet, and record at once what needs no call."""
         lease, job = claimed.lease, claimed.job
         kind = kind_named(job.kind)
@@ -188,7 +121,7 @@ class Execution:
         prepared, collection, known = self._database.patiently(read, self._leases.lease_s)
         units = [u for u in prepared.units if known.get(u.item.key) != u.content_hash]
         same = [u for u in prepared.units if known.get(u.item.key) == u.content_hash]
-        work = _Work(claimed, held, kind, params, collection, self._cut(claimed, kind, units))
+        work = Work(claimed, held, kind, params, collection, self._cut(claimed, kind, units))
         at_once = prepared.results + [ItemResult(u.item.seq, Status.UNCHANGED) for u in same]
         if at_once:
             self._checkpoint(work, at_once)
@@ -205,7 +138,7 @@ class Execution:
         )
         return list(batches)
 
-    def _work_through(self, work: _Work) -> str:
+    def _work_through(self, work: Work) -> str:
         """Every micro-batch; how the chunk ended."""
         first = True
         while work.todo:
@@ -231,7 +164,7 @@ class Execution:
             self._checkpoint(work, read.results, batch, read.vectors, call)
         return self._finish(work)
 
-    def _must_stop(self, work: _Work, *, ask: bool) -> str | None:
+    def _must_stop(self, work: Work, *, ask: bool) -> str | None:
         """Why no further micro-batch may start; None: it may. `ask`: look at limit and job too."""
         if work.held.lost:
             raise errors.LeaseLost
@@ -262,46 +195,12 @@ class Execution:
             return None
         return "yielded" if limits.rank(pool.name, job.id, lease.no) >= limit else None
 
-    def _call(self, work: _Work, batch: Sequence[Unit]) -> Read:
-        request = work.kind.request(batch, work.params)
-        wire = self._wires.of(work.claimed.endpoint)
-        deadline_s = self._limits.call_timeout_s
-        reply: EmbedReply | ChatReply
-        if isinstance(request, EmbedRequest):
-            dimension = work.collection.dimension if work.collection else None
-            reply = wire.embed(request, deadline_s=deadline_s, dim=dimension)
-        else:
-            reply = self._streamed(work, wire, request)
-        return work.kind.read(batch, reply, work.params)
-
-    def _streamed(self, work: _Work, wire: Wire, request: ChatRequest) -> ChatReply:
-        """A chat that is closed at once when its place is wanted back; what it gave is counted."""
-        if work.claimed.endpoint.kind in _HONOUR_PRIORITY:
-            request = replace(request, priority=_BATCH_PRIORITY)
-        pieces: list[str] = []
-
-        def on_first_token() -> None:
-            work.first_token_s = clock.monotonic_s() - work.called_at
-
-        work.held.streams = work.claimed.job.may_yield
-        try:
-            return wire.chat(
-                request,
-                deadline_s=self._limits.call_timeout_s,
-                on_first_token=on_first_token,
-                on_text=pieces.append,
-                cancelled=work.held.close,
-            )
-        except errors.Abandoned:
-            given = sum(rough_tokens(message.content) for message in request.messages)
-            work.wasted += given + len(pieces)
-            raise
-        finally:
-            work.held.streams = False
+    def _call(self, work: Work, batch: Sequence[Unit]) -> Read:
+        return called(self._wires, work, batch, self._limits.call_timeout_s)
 
     def _checkpoint(
         self,
-        work: _Work,
+        work: Work,
         results: Sequence[ItemResult],
         batch: Sequence[Unit] = (),
         vectors: Vectors | None = None,
@@ -368,9 +267,7 @@ class Execution:
         """Record a call that gave nothing to store."""
         self._database.patiently(lambda tx: CallStore(tx).record(call), self._leases.lease_s)
 
-    def _suffer(
-        self, work: _Work, batch: Sequence[Unit], error: errors.EndpointError
-    ) -> str | None:
+    def _suffer(self, work: Work, batch: Sequence[Unit], error: errors.EndpointError) -> str | None:
         """Carry out what an error means; how the chunk ended, None: it goes on."""
         match consequence(error, len(batch)):
             case Bisect():
@@ -399,7 +296,7 @@ class Execution:
                 return ended
         return None
 
-    def _fail(self, work: _Work, batch: Sequence[Unit], code: str, reason: str) -> None:
+    def _fail(self, work: Work, batch: Sequence[Unit], code: str, reason: str) -> None:
         self._checkpoint(
             work,
             [
@@ -423,7 +320,7 @@ class Execution:
 
     def _hand_back(
         self,
-        work: _Work,
+        work: Work,
         ended: str,
         after_s: float = 0.0,
         code: str | None = None,
@@ -448,7 +345,7 @@ class Execution:
         self._database.patiently(give_back, self._leases.lease_s)
         return ended
 
-    def _finish(self, work: _Work) -> str:
+    def _finish(self, work: Work) -> str:
         def finish(tx: Connection) -> None:
             store = ChunkStore(tx)
             if not store.hold(work.lease):
@@ -459,7 +356,7 @@ class Execution:
         self._database.patiently(finish, self._leases.lease_s)
         return "finished"
 
-    def _gather_retries(self, store: ChunkStore, work: _Work) -> None:
+    def _gather_retries(self, store: ChunkStore, work: Work) -> None:
         """Items that may succeed later go into one retry chunk, the attempt counted."""
         if not work.to_retry:
             return
