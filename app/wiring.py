@@ -110,6 +110,7 @@ class Wiring:
             first_token_target_ms=pool.first_token_target_ms or pool.target_p95_ms,
             per_token_target_ms=pool.per_token_target_ms or _PER_TOKEN_MS,
             people_capacity=pool.people_capacity,
+            short_output_tokens=pool.short_output_tokens,
             rps_threshold=throttle.rps_threshold,
             window_s=throttle.window_s,
             alpha=throttle.alpha,

@@ -156,6 +156,8 @@ class PoolSettings(Group):
     """What an interactive request may take, end to end."""
     first_token_target_ms: Positive | None = None
     per_token_target_ms: Positive | None = None
+    short_output_tokens: Annotated[int, Field(ge=0)] = 16
+    """Answers of at most so many tokens are held to the whole time, longer ones to their parts."""
     people_capacity: Count | None = None
     """Interactive requests in flight that are slow without any batch; `giveway calibrate` measures
     it. Who came into such a crowd is not late because of batch. None: not known."""

@@ -126,12 +126,15 @@ def test_an_override_holds_for_its_time_and_not_longer(rig: MakeRig) -> None:
 def test_settings_tuned_at_run_time_hold_in_every_process_at_once(rig: MakeRig) -> None:
     one, other = rig(pools=SMALL), rig(pools=SMALL)
     one.limit(7)
-    one.wiring.steering.tune("main", {"batch_max": 3, "policy": "static", "target_p95_ms": 250.0})
+    changes = {"batch_max": 3, "policy": "static", "target_p95_ms": 250.0}
+    one.wiring.steering.tune("main", {**changes, "short_output_tokens": 32})
     assert claims(other, 7) == 3
     decision = other.wiring.throttling.tick("main")
     assert decision is not None
     assert decision.reason == "fixed"
     assert other.wiring.inspection.pool("main").target_p95_ms == 250
+    policy = one.one("SELECT arguments->'policy' FROM throttle_decisions")
+    assert policy["short_output_tokens"] == 32
     other.wiring.steering.untune("main")
     assert one.wiring.inspection.pool("main").batch_max == 7
 
