@@ -22,7 +22,7 @@ def until(true: Callable[[], object], within_s: float = 20.0, what: str = "it") 
     end = time.monotonic() + within_s
     while not true():
         assert time.monotonic() < end, f"{what} did not happen within {within_s:g} s"
-        time.sleep(0.02)
+        time.sleep(0.05)
 
 
 @contextmanager
