@@ -80,6 +80,7 @@ def test_two_beats_and_two_control_workers_decide_once_a_tick(
     first = processes.worker("control")
     second = processes.celery(
         *("worker", "-Q", "control", "-n", "control2@test", "-P", "threads", "-c", "4"),
+        *("--loglevel", "INFO"),
         name="control2",
     )
     first.ready()
@@ -108,7 +109,9 @@ def test_a_worker_of_several_queues_is_refused_with_the_right_commands(
 
 def test_a_shared_worker_starts_when_it_is_asked_for(processes: Processes) -> None:
     processes.celery(
-        *("worker", "-P", "threads", "-c", "2"), name="shared", GIVEWAY_WORKER__SHARED="true"
+        *("worker", "-P", "threads", "-c", "2", "--loglevel", "INFO"),
+        name="shared",
+        GIVEWAY_WORKER__SHARED="true",
     ).ready()
 
 
