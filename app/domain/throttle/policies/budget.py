@@ -25,6 +25,7 @@ OPTIONS: Mapping[str, float] = {
     "gain": 0.20,  # growth of C per second, as a share, for each 1.0 that x is under the aim
     "gain_down": 0.10,
     "growth_least": 1.2,  # places per second for each 1.0 under the aim; helps pools of under 6
+    "growth_least_most": 0.1,  # places per second
     "growth_most": 0.05,  # share per second, outside slow start
     "red_miss": 0.05,
     "prior_samples": 20.0,
@@ -194,7 +195,8 @@ def _green(
         grown = capacity * options["slow_start_factor"] ** dt_s + 1
     else:
         share = min(options["growth_most"], options["gain"] * under)
-        least = min(0.3, options["growth_least"] * under)
+        # A window of ten seconds tells late: a small pool must not climb by several places meanwhile.
+        least = min(options["growth_least_most"], options["growth_least"] * under)
         grown = capacity + max(share * capacity, least) * evidence * dt_s
     return Reason.GROWING, replace(state, capacity=min(grown, most))
 
