@@ -232,7 +232,7 @@ _READING = text("""
     ), calls AS (
         SELECT sum(b.prompt_tokens + b.completion_tokens) AS tokens, avg(b.seconds) AS seconds,
             count(b.first_token_s) AS timed,
-            avg(b.prompt_tokens + b.completion_tokens) AS call_tokens,
+            sum(b.prompt_tokens + b.completion_tokens) / nullif(sum(b.seconds), 0) AS load,
             percentile_disc(0.95) WITHIN GROUP (ORDER BY CASE
                 WHEN b.first_token_s IS NULL THEN NULL
                 WHEN b.completion_tokens <= p.short THEN b.seconds * 1000 / p.target_ms
@@ -284,9 +284,11 @@ _READING = text("""
         (SELECT CAST(seconds * 1000 AS float8) FROM calls) AS batch_round_trip_ms,
         CAST((SELECT timed FROM calls) AS int) AS batch_samples,
         (SELECT CAST(x_p95 AS float8) FROM calls) AS batch_x_p95,
-        (SELECT CAST(call_tokens AS float8) FROM calls) AS batch_call_tokens,
-        CAST(avg(coalesce(prompt_tokens, 0) + coalesce(completion_tokens, 0))
-            FILTER (WHERE ended AND error_code IS NULL) AS float8) AS people_tokens
+        (SELECT CAST(load AS float8) FROM calls) AS batch_tokens_per_place_s,
+        CAST(sum(coalesce(prompt_tokens, 0) + coalesce(completion_tokens, 0))
+            FILTER (WHERE ended AND error_code IS NULL) AS float8)
+            / nullif(CAST(sum(age_ms - queue_ms) FILTER (WHERE ended AND error_code IS NULL)
+                AS float8) / 1000, 0) AS people_tokens_per_place_s
     FROM rated
 """)
 

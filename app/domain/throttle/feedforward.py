@@ -16,7 +16,7 @@ LEVEL_KEPT_PER_S = 0.85
 CHANCE = 1.0
 """Places kept for chance, times the root of the people in flight (Poisson's spread)."""
 WHOLE_PLACE = 1 / 3
-"""A person whose request has at least this share of a batch call's tokens takes a whole place."""
+"""A person who loads the engine by at least this share of a batch request takes a whole place."""
 LEAST_WEIGHT = 0.1
 WEIGHT_ALPHA = 0.2
 """How far one reading moves the weight."""
@@ -49,12 +49,14 @@ def people_weight(peak: float, weight: float = 1.0) -> float:
 
 
 def next_weight(weight: float, reading: Reading) -> float:
-    """What a person weighs against a batch request, by the tokens of both, one reading later.
+    """What a person weighs against a batch request, by the load of each, one reading later.
 
-    A chat of a hundred tokens beside embedding calls of a thousand loads the engine by a tenth of
-    such a call: to keep a whole place free for it would leave most of a small pool unused.
+    The load of a place is the tokens that go through it in a second. A chat gives its tokens one by
+    one; an embedding call hands over a hundred at once, and the next call follows at once: such a
+    place loads the engine by many times a person's. To keep one free for each person would leave
+    most of a small pool unused, and hand it all to batch whenever a few people leave.
     """
-    people, batch = reading.people_tokens, reading.batch_call_tokens
+    people, batch = reading.people_tokens_per_place_s, reading.batch_tokens_per_place_s
     if not people or not batch:
         return weight
     seen = min(1.0, max(LEAST_WEIGHT, people / batch / WHOLE_PLACE))

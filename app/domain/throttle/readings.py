@@ -102,10 +102,11 @@ class Reading:
     batch_x_p95: float | None = None
     """95th percentile of x over those calls, by the people's first-token and per-token targets."""
 
-    people_tokens: float | None = None
-    """Mean tokens, read and given, of people's requests that ended in the window; None: none."""
-    batch_call_tokens: float | None = None
-    """Mean tokens, read and given, of batch calls that ended in the window; None: none."""
+    people_tokens_per_place_s: float | None = None
+    """Tokens, read and given, of people's requests that ended in the window, for each second that
+    one of them was at the endpoint: what one person loads it with. None: none ended."""
+    batch_tokens_per_place_s: float | None = None
+    """The same of batch calls."""
 
     gauges: Gauges | None = None
 
@@ -139,8 +140,8 @@ class Reading:
             self.batch_round_trip_ms,
             self.batch_samples,
             self.batch_x_p95,
-            self.people_tokens,
-            self.batch_call_tokens,
+            self.people_tokens_per_place_s,
+            self.batch_tokens_per_place_s,
         ]
         if self.gauges is not None:
             g = self.gauges

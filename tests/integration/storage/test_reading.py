@@ -115,8 +115,11 @@ def test_the_sql_agrees_with_its_definition(database: Database, seed: int) -> No
         interactive_recent_peak=reading.interactive_recent_peak,
     )
     good = [r for r in seen if r["finished_at"] is not None and r["error_code"] is None]
-    tokens = [int(r["completion_tokens"] or 0) for r in good]  # type: ignore[call-overload]
-    expected = replace(expected, people_tokens=sum(tokens) / len(tokens) if tokens else None)
+    tokens = sum(int(r["completion_tokens"] or 0) for r in good)  # type: ignore[call-overload]
+    spans = [r["finished_at"] - r["started_at"] for r in good]  # type: ignore[operator]
+    place_s = sum(spans, timedelta()).total_seconds()
+    load = tokens / place_s if good else None
+    expected = replace(expected, people_tokens_per_place_s=load)
     for name in reading.__slots__:
         one, other = getattr(reading, name), getattr(expected, name)
         if isinstance(one, float) and isinstance(other, float):

@@ -195,7 +195,7 @@ def _green(
         grown = capacity * options["slow_start_factor"] ** dt_s + 1
     else:
         share = min(options["growth_most"], options["gain"] * under)
-        # A window of ten seconds tells late: a small pool must not climb by several places meanwhile.
+        # A window of ten seconds tells late: a small pool must not climb by places meanwhile.
         least = min(options["growth_least_most"], options["growth_least"] * under)
         grown = capacity + max(share * capacity, least) * evidence * dt_s
     return Reason.GROWING, replace(state, capacity=min(grown, most))

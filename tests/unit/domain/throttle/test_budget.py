@@ -216,9 +216,11 @@ def test_a_capacity_under_the_people_who_are_well_is_put_right() -> None:
     assert kept.capacity < 3
 
 
-def test_a_person_weighs_what_the_tokens_of_both_say() -> None:
-    chat_beside_chat = a_reading(people_tokens=150.0, batch_call_tokens=400.0)
-    chat_beside_embedding = a_reading(people_tokens=100.0, batch_call_tokens=1500.0)
+def test_a_person_weighs_what_the_load_of_both_says() -> None:
+    chat_beside_chat = a_reading(people_tokens_per_place_s=60.0, batch_tokens_per_place_s=90.0)
+    chat_beside_embedding = a_reading(
+        people_tokens_per_place_s=100.0, batch_tokens_per_place_s=1500.0
+    )
     assert next_weight(1.0, chat_beside_chat) == 1.0
     assert next_weight(1.0, a_reading()) == 1.0
     settled = 1.0
