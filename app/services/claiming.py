@@ -50,10 +50,9 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
         return NotNow("limit")
     if occupancy.batch_total + occupancy.interactive_total >= pool.bounds.total:
         return NotNow("total")
-    if job.max_in_flight is not None:
-        mine = JobStore(tx).progress([job.id])[job.id].in_flight
-        if mine >= job.max_in_flight:
-            return NotNow("job_cap")
+    cap = job.max_in_flight
+    if cap is not None and JobStore(tx).in_flight(job.id, pool.name) >= cap:
+        return NotNow("job_cap")
     endpoint = chosen(
         job.model,
         pool.endpoints,

@@ -149,6 +149,10 @@ class JobStore:
         rows = self._tx.execute(_CANDIDATES, {"pool": pool, "most": most}).mappings()
         return [Candidate(**row) for row in rows]
 
+    def in_flight(self, job_id: int, pool: str) -> int:
+        """Live leases of the job; reads the leased chunks of its pool, not all of the job's."""
+        return int(self._tx.execute(_IN_FLIGHT, {"job_id": job_id, "pool": pool}).scalar_one())
+
     def due(self, pool: str) -> list[Due]:
         """The pool's unfinished jobs with a deadline, and the pace they have made."""
         return [Due(**row) for row in self._tx.execute(_DUE, {"pool": pool}).mappings()]
@@ -183,6 +187,11 @@ _PROGRESS = text("""
         coalesce(sum(c.wasted_tokens), 0) AS wasted_tokens
     FROM jobs j LEFT JOIN chunks c ON c.job_id = j.id
     WHERE j.id = ANY(:job_ids) GROUP BY j.id
+""")
+
+_IN_FLIGHT = text("""
+    SELECT count(*) FROM chunks
+    WHERE state = 'leased' AND pool = :pool AND job_id = :job_id AND lease_until > clock_timestamp()
 """)
 
 _DUE = text("""

@@ -115,6 +115,9 @@ def test_flower_finds_a_job_and_keeps_its_history(stack: MakeStack, tmp_path: Pa
 
     until(lambda: len(of_job()) >= 4, 20, "Flower's view of the job")
     assert {task["name"] for task in of_job()} == {"giveway.batch.embed"}
+    searched = flower(one, f"/api/tasks?limit=1000&search=kwargs:job={job['id']}")
+    assert set(searched) == {task["uuid"] for task in of_job()}
+    assert not flower(one, "/api/tasks?limit=1000&search=kwargs:job=987654")
     workers = {name.split("@")[0] for name in flower(one, "/api/workers?refresh=1")}
     assert workers == {"interactive", "batch", "control"}
 

@@ -197,3 +197,12 @@ def test_a_limit_out_of_date_means_the_floor(rig: MakeRig) -> None:
     with one.database.transaction() as tx:
         claims = [claim(tx, job, one.wiring.pools.named("main"), "w#1", 60) for _ in range(3)]
     assert [isinstance(c, Claimed) for c in claims] == [True, False, False]
+
+
+def test_a_job_never_has_more_in_flight_than_its_own_cap(rig: MakeRig) -> None:
+    one = rig()
+    job = one.submit([f"text {n}" for n in range(9)], chunk_items=1, max_in_flight=2).job
+    with one.database.transaction() as tx:
+        claims = [claim(tx, job, one.wiring.pools.named("main"), "w#1", 60) for _ in range(4)]
+    assert [isinstance(c, Claimed) for c in claims] == [True, True, False, False]
+    assert claims[2] == NotNow("job_cap")

@@ -53,9 +53,10 @@ def database(migrated_url: str) -> Iterator[Database]:
         (limit_store._OCCUPANCY, {"pool": "main"}, "ix_chunks_leased"),
         (limit_store._RANK, {"pool": "main", "job_id": 1, "no": 15000}, "ix_chunks_leased"),
         (job_store._CANDIDATES, {"pool": "main", "most": 8}, "ix_chunks_ready"),
+        (job_store._IN_FLIGHT, {"job_id": 1, "pool": "main"}, "ix_chunks_leased"),
         (chunk_store._LAPSED, {"worker": None, "most": 500}, "ix_chunks_leased"),
     ],
-    ids=["claim", "occupancy", "rank", "candidates", "lapsed"],
+    ids=["claim", "occupancy", "rank", "candidates", "in flight", "lapsed"],
 )
 def test_a_hot_statement_reads_only_through_its_partial_index(
     database: Database, statement: object, values: dict[str, object], index: str
