@@ -300,4 +300,11 @@ def _endpoint(endpoint: EndpointSettings) -> EndpointSpec:
         max_batch_items=endpoint.max_batch_items,
         max_batch_tokens=endpoint.max_batch_tokens,
         connect_timeout_s=endpoint.connect_timeout_s,
+        max_input_tokens=endpoint.max_input_tokens,
+        requests_per_minute=endpoint.requests_per_minute,
+        tokens_per_minute=endpoint.tokens_per_minute,
+        input_price=endpoint.input_price,
+        output_price=endpoint.output_price,
+        stands_in_for=endpoint.stands_in_for,
+        tokenizer=endpoint.tokenizer,
     )

@@ -29,6 +29,15 @@ class JobState(StrEnum):
     CANCELLED = "cancelled"
 
 
+class Failover(StrEnum):
+    """What a job does when no primary endpoint can serve it: wait for one, go to a backup, or go on
+    to a degraded model."""
+
+    WAIT = "wait"
+    BACKUP = "backup"
+    DEGRADED = "degraded"
+
+
 OPEN = frozenset({JobState.LOADING, JobState.READY, JobState.RUNNING, JobState.PAUSED})
 """States from which a job can still change by itself or by a person."""
 
@@ -64,7 +73,10 @@ class NewJob:
 
     `request_hash` stands for everything asked for, the items included: the same key with another
     hash is a conflict. `pool` is where its model is served. `may_yield`: its calls may be closed
-    in the middle when a person needs the place.
+    in the middle when a person needs the place. `after` are jobs that must be completed first;
+    `window` the hours in which it may run; `budget` the money after which it pauses. `source`
+    identifies where its items come from; with `delete_missing`, vectors of items that the source
+    gave before and gives no more are deleted when the job completes. `webhook` is told its end.
     """
 
     kind: str
@@ -79,6 +91,14 @@ class NewJob:
     max_in_flight: int | None = None
     may_yield: bool = True
     deadline_at: datetime | None = None
+    tenant: str = "default"
+    after: tuple[int, ...] = ()
+    window: Mapping[str, Any] | None = None
+    failover: Failover = Failover.WAIT
+    budget: float | None = None
+    source: bytes | None = None
+    delete_missing: bool = False
+    webhook: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +119,16 @@ class Job:
     weight: float
     max_in_flight: int | None
     may_yield: bool
+    deadline_at: datetime | None
+    tenant: str
+    after: tuple[int, ...]
+    window: Mapping[str, Any] | None
+    failover: Failover
+    budget: float | None
+    source: bytes | None
+    delete_missing: bool
+    deleted: int
+    webhook: Mapping[str, Any] | None
     total: int
     skipped_lines: int
     created_at: datetime

@@ -21,6 +21,13 @@ class EndpointSpec:
     max_batch_items: int | None = None
     max_batch_tokens: int | None = None
     connect_timeout_s: float = 5.0
+    max_input_tokens: int | None = None
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    input_price: float = 0.0
+    output_price: float = 0.0
+    stands_in_for: tuple[str, ...] = ()
+    tokenizer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
+NotNegative = Annotated[float, Field(ge=0)]
 
 _DATABASE_SCHEMES = ("postgresql", "postgres", "postgresql+psycopg")
 _BROKER_SCHEMES = ("redis", "rediss", "amqp", "amqps", "pyamqp")
@@ -198,6 +199,20 @@ class EndpointSettings(Group):
     max_batch_items: Annotated[int, Field(ge=1, le=2048)] | None = None
     max_batch_tokens: Annotated[int, Field(ge=16)] | None = None
     connect_timeout_s: Positive = 5.0
+    max_input_tokens: Annotated[int, Field(ge=16)] | None = None
+    """Longest single input that the models take; None: not known."""
+    requests_per_minute: Count | None = None
+    """Of all processes together, in any 60 s. None: no budget."""
+    tokens_per_minute: Count | None = None
+    input_price: NotNegative = 0.0
+    """Money for a million prompt tokens, in a currency of your choice, the same everywhere."""
+    output_price: NotNegative = 0.0
+    """Money for a million completion tokens."""
+    stands_in_for: tuple[str, ...] = ()
+    """Of a degraded endpoint: the models for which its own first model may answer."""
+    tokenizer: str | None = None
+    """Path of a tokenizer.json, to count tokens before they are sent. None: ask the server where it
+    can be asked, else a rough count."""
 
     @field_validator("base_url")
     @classmethod
@@ -207,6 +222,100 @@ class EndpointSettings(Group):
         if re.match(r"^https?://[^/@\s]*@", url):
             raise ValueError("must hold no password; name the key's variable in api_key_env")
         return url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _only_degraded_ones_stand_in(self) -> Self:
+        if self.stands_in_for and self.role != "degraded":
+            raise ValueError(
+                f'endpoint {self.name!r}: stands_in_for is for role = "degraded", '
+                f"but its role is {self.role!r}"
+            )
+        return self
+
+
+class HealthSettings(Group):
+    """`[health]`: when an endpoint is left alone, and how it comes back."""
+
+    failures_to_open: Count = 5
+    """Failures in a row that open an endpoint's breaker: it then gets nothing but probes."""
+    open_s: Positive = 5.0
+    """How long a breaker stays open before a probe; doubled each time the probe fails."""
+    open_max_s: Positive = 60.0
+    probe_timeout_s: Positive = 10.0
+    slow_factor: Annotated[float, Field(gt=1)] = 3.0
+    """So many times slower than its peers makes an endpoint slow: work goes to the others first."""
+    slow_window_s: Positive = 30.0
+
+
+class MergingSettings(Group):
+    """`[merging]`: small interactive embedding requests that arrive together become one call."""
+
+    wait_ms: Annotated[float, Field(ge=0, le=100)] = 4.0
+    """How long a request waits for others when some came just before; a lone one does not wait.
+    0: nothing is merged."""
+    most_texts: Count = 64
+
+
+class RetentionSettings(Group):
+    """`[retention]`: how long what is done is kept."""
+
+    keep_jobs_days: Positive = 30.0
+    """Items and results of jobs that ended longer ago are deleted; vectors stay."""
+    keep_events_days: Positive = 30.0
+    keep_deliveries_days: Positive = 7.0
+
+
+class WebhookSettings(Group):
+    """`[webhooks]`: telling a job's end to other servers, signed by the standard."""
+
+    max_attempts: Count = 8
+    timeout_s: Positive = 10.0
+    allow_private: bool = True
+    """Whether addresses inside this network may be told."""
+
+
+class KindsSettings(Group):
+    """`[kinds]`: kinds of your own."""
+
+    modules: tuple[str, ...] = ()
+    """Modules with a `KIND`, by their import names."""
+
+
+class ScalingSettings(Group):
+    """`[[scaling]]`: more endpoints for a pool when work waits, fewer when it does not."""
+
+    pool: Name
+    minimum: Annotated[int, Field(ge=0)] = 1
+    maximum: Count = 4
+    backlog_per_endpoint: Positive = 64.0
+    """Requests waiting an endpoint, above which one more is wanted."""
+    oldest_wait_s: Positive = 30.0
+    """A request that has waited longer than this wants one more endpoint."""
+    idle_share: Annotated[float, Field(gt=0, lt=1)] = 0.3
+    """Below this share of places in use, one endpoint fewer is wanted."""
+    out_cooldown_s: Positive = 15.0
+    in_cooldown_s: Positive = 60.0
+    target: Literal["process", "hook", "keda"] = "process"
+    command: tuple[str, ...] = ()
+    """process: the command that serves one more endpoint, with {port} in it. hook: the command that
+    is told {pool}, {wanted} and {current}."""
+    kind: Literal["openai", "vllm", "tei", "ollama", "llamacpp", "simulated"] = "openai"
+    models: tuple[str, ...] = ()
+    max_concurrency: Count = 8
+    """Of each endpoint that is started; the pool's total grows by it."""
+
+    @model_validator(mode="after")
+    def _lawful(self) -> Self:
+        if self.minimum > self.maximum:
+            raise ValueError(
+                f"scaling of pool {self.pool!r}: minimum = {self.minimum} is above "
+                f"maximum = {self.maximum}"
+            )
+        if self.target != "keda" and not self.command:
+            raise ValueError(
+                f"scaling of pool {self.pool!r}: target = {self.target!r} needs a command"
+            )
+        return self
 
 
 class Settings(BaseSettings):
@@ -228,8 +337,14 @@ class Settings(BaseSettings):
     interactive: InteractiveSettings = InteractiveSettings()
     throttle: ThrottleSettings = ThrottleSettings()
     flower: FlowerSettings = FlowerSettings()
+    health: HealthSettings = HealthSettings()
+    merging: MergingSettings = MergingSettings()
+    retention: RetentionSettings = RetentionSettings()
+    webhooks: WebhookSettings = WebhookSettings()
+    kinds: KindsSettings = KindsSettings()
     pools: Annotated[tuple[PoolSettings, ...], Field(min_length=1)] = (PoolSettings(name="main"),)
     endpoints: tuple[EndpointSettings, ...] = ()
+    scaling: tuple[ScalingSettings, ...] = ()
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
 
     @classmethod
@@ -256,6 +371,12 @@ class Settings(BaseSettings):
                 raise ValueError(
                     f"endpoint {endpoint.name!r} is in pool {endpoint.pool!r}, "
                     f"which is not declared; declared pools: {', '.join(pools)}"
+                )
+        for scaling in self.scaling:
+            if scaling.pool not in pools:
+                raise ValueError(
+                    f"scaling is for pool {scaling.pool!r}, which is not declared; "
+                    f"declared pools: {', '.join(pools)}"
                 )
         return self
 

@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from app.domain.chunks import ChunkState
 from app.domain.deadlines import Due
-from app.domain.jobs import CLAIMABLE, Job, JobState, NewJob, Progress
+from app.domain.jobs import CLAIMABLE, Failover, Job, JobState, NewJob, Progress
 from app.domain.sharing import Candidate
 from app.storage.tables import chunks, jobs
 
@@ -51,6 +51,14 @@ class JobStore:
                 max_in_flight=job.max_in_flight,
                 may_yield=job.may_yield,
                 deadline_at=job.deadline_at,
+                tenant=job.tenant,
+                after=list(job.after),
+                window=job.window and dict(job.window),
+                failover=job.failover,
+                budget=job.budget,
+                source=job.source,
+                delete_missing=job.delete_missing,
+                webhook=job.webhook and dict(job.webhook),
                 pool=job.pool,
                 model=job.model,
             )
@@ -227,4 +235,7 @@ def _job(row: RowMapping) -> Job:
     values: dict[str, Any] = {name: row[name] for name in Job.__dataclass_fields__}
     values["state"] = JobState(row["state"])
     values["request_hash"] = bytes(row["request_hash"])
+    values["failover"] = Failover(row["failover"])
+    values["after"] = tuple(row["after"])
+    values["source"] = None if row["source"] is None else bytes(row["source"])
     return Job(**values)

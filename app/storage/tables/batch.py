@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from app.domain.chunks import ChunkState
-from app.domain.jobs import JobState
+from app.domain.jobs import Failover, JobState
 from app.domain.results import Status
 from app.storage.tables.metadata import document, metadata, moment, one_of
 
@@ -42,6 +42,22 @@ jobs = Table(
     # Whether its calls may be closed in the middle when a person needs the place.
     Column("may_yield", Boolean, nullable=False, server_default=text("true")),
     moment("deadline_at"),
+    # Whose job it is: fair share goes by tenant first.
+    Column("tenant", Text, nullable=False, server_default="default"),
+    # Jobs that must be completed before this one runs.
+    Column("after", ARRAY(BigInteger), nullable=False, server_default="{}"),
+    # Hours in which it may run: {"from": "22:00", "to": "06:00", "timezone": …}.
+    document("window", required=False),
+    # What it does when no primary endpoint can serve it.
+    Column("failover", Text, nullable=False, server_default=Failover.WAIT.value),
+    # Money after which it pauses.
+    Column("budget", Float),
+    # The source's identity; vectors that it gave before and gives no more are deleted at the end.
+    Column("source", LargeBinary),
+    Column("delete_missing", Boolean, nullable=False, server_default=text("false")),
+    Column("deleted", BigInteger, nullable=False, server_default="0"),
+    # Where to tell its end: {"url": …, "secret_env": …}.
+    document("webhook", required=False),
     Column("pool", Text, nullable=False),
     Column("model", Text, nullable=False),
     Column("total", BigInteger, nullable=False, server_default="0"),
@@ -51,6 +67,7 @@ jobs = Table(
     moment("started_at"),
     moment("finished_at"),
     one_of("state", "state", JobState),
+    one_of("failover", "failover", Failover),
     Index("ix_jobs_claimable", "pool", "id", postgresql_where=text("state IN ('ready','running')")),
 )
 
@@ -97,6 +114,8 @@ chunks = Table(
     Column("held_s", Float, nullable=False, server_default="0"),
     # Tokens read and given by calls that were closed to give their place back.
     Column("wasted_tokens", BigInteger, nullable=False, server_default="0"),
+    # What its calls cost, by the prices of the endpoints that answered.
+    Column("money", Float, nullable=False, server_default="0"),
     Column("error_code", Text),
     Column("error", Text),
     one_of("state", "state", ChunkState),
@@ -117,10 +136,25 @@ results = Table(
     Column("code", Text),
     Column("error", Text),
     Column("endpoint", Text),
+    # The model that answered; None: the job's own.
+    Column("model", Text),
     Column("tokens", Integer, nullable=False, server_default="0"),
     document("output", required=False),
     one_of("status", "status", Status),
     Index("ix_results_failed", "job_id", "seq", postgresql_where=text("status = 'failed'")),
+)
+
+# What an item of several steps has got so far: insert-only, so that no step is paid for twice.
+# Gone with the item's result.
+steps = Table(
+    "steps",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    Column("name", Text, primary_key=True),
+    Column("endpoint", Text),
+    Column("tokens", Integer, nullable=False, server_default="0"),
+    document("output"),
 )
 
 # One row a call, pruned after a while: how batch fares at the endpoints, and how much gets done.
@@ -131,6 +165,7 @@ batch_calls = Table(
     Column("job_id", BigInteger, nullable=False),
     Column("pool", Text, nullable=False),
     Column("endpoint", Text, nullable=False),
+    Column("model", Text),
     moment("ended_at", required=True),
     Column("seconds", Float, nullable=False),
     # Of streamed calls only.
@@ -138,6 +173,7 @@ batch_calls = Table(
     Column("items", Integer, nullable=False),
     Column("prompt_tokens", Integer, nullable=False, server_default="0"),
     Column("completion_tokens", Integer, nullable=False, server_default="0"),
+    Column("money", Float, nullable=False, server_default="0"),
     Column("error_code", Text),
     Index("ix_batch_calls_window", "pool", "ended_at"),
 )

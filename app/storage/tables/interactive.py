@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Index, Integer, Table, Text, text
+from sqlalchemy import Column, Float, Index, Integer, Table, Text, text
 from sqlalchemy.dialects.postgresql import UUID
 
 from app.domain.requests import RequestState
@@ -30,6 +30,12 @@ interactive_requests = Table(
     Column("worker", Text),
     Column("prompt_tokens", Integer),
     Column("completion_tokens", Integer),
+    # Where the reply came from, if not from a primary endpoint and the model asked for.
+    Column("role", Text),
+    Column("answered_model", Text),
+    # The person does not want it after this.
+    moment("deadline_at"),
+    Column("money", Float),
     Column("error_code", Text),
     one_of("state", "state", RequestState),
     Index("ix_interactive_requests_window", "pool", "finished_at"),
