@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from app.domain.inference import EmbedRequest
-from app.domain.routing import EndpointHealth, chosen
+from app.domain.routing import BACKUP, PRIMARY, chosen
 from app.errors import NotFound, Unavailable
 from app.inference.wires import Wires
-from app.services.pools import Pools
+from app.services.pools import Pools, pool_for, present
 from app.storage.database import Database
-from app.storage.vector_store import VectorStore
+from app.storage.vector_store import Collection, Vectors, VectorStore
+
+_FURTHEST = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """`score` is the cosine: 1 is the same direction. `text` is None where the item is gone."""
+    """`score` is the cosine: 1 is the same direction. `text` is that of the item, or of its nearest
+    piece; None where the item is gone."""
 
     key: str
     score: float
@@ -38,16 +42,35 @@ class Searching:
             if collection is None:
                 known = ", ".join(c["name"] for c in VectorStore(tx).listed()) or "none"
                 raise NotFound(f"no collection {collection_name!r}; known: {known}")
-        pool = self._pools.for_model(collection.model)
-        endpoint = chosen(collection.model, pool.endpoints, dict[str, EndpointHealth](), {})
-        if endpoint is None:
+        pool = pool_for(self._database, self._pools, collection.model)
+        with self._database.transaction() as tx:
+            pool = present(tx, pool)
+        roles = (PRIMARY, BACKUP)
+        choice = chosen(collection.model, pool.endpoints, pool.health, {}, roles=roles)
+        if choice is None:
             raise Unavailable(f"no endpoint serves {collection.model!r} now")
         request = EmbedRequest(collection.model, (query,))
-        reply = self._wires.of(endpoint).embed(
+        reply = self._wires.of(choice.spec).embed(
             request, deadline_s=self._timeout_s, dim=collection.dimension
         )
-        with self._database.transaction() as tx:
-            rows = VectorStore(tx).nearest(collection.id, reply.vectors[0], most)
-        return [
-            Hit(row["key"], float(row["score"]), (row["payload"] or {}).get("text")) for row in rows
-        ]
+        return self._best(collection, reply.vectors[0], most)
+
+    def _best(self, collection: Collection, vector: Vectors, most: int) -> list[Hit]:
+        """The nearest items, each by its nearest piece. Items may have many: it looks further."""
+        looked = most
+        while True:
+            with self._database.transaction() as tx:
+                rows = VectorStore(tx).nearest(collection, vector, looked)
+            best: dict[str, Hit] = {}
+            for row in rows:
+                best.setdefault(row["key"], _hit(row))
+            if len(best) >= most or len(rows) < looked or looked >= _FURTHEST:
+                return list(best.values())[:most]
+            looked = min(_FURTHEST, looked * 4)
+
+
+def _hit(row: dict[str, Any]) -> Hit:
+    text = (row["payload"] or {}).get("text")
+    if text is not None and row["begins"] is not None:
+        text = text[row["begins"] : row["ends"]]
+    return Hit(row["key"], float(row["score"]), text)

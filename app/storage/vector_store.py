@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,17 @@ class Embedding:
     key: str
     content_hash: bytes
     seq: int
+    piece: int = 0
+    begins: int | None = None
+    ends: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A piece that has a vector: the hash of the text it is of, and the source that gave it."""
+
+    content_hash: bytes
+    source: bytes | None
 
 
 class VectorStore:
@@ -69,13 +81,53 @@ class VectorStore:
         self._tx.execute(_FIX, {"id": collection_id, "dimension": dimension})
         return int(self._tx.execute(_DIMENSION, {"id": collection_id}).scalar_one())
 
-    def hashes(self, collection_id: int, keys: Sequence[str]) -> dict[str, bytes]:
-        """Content hash by key, of those keys that have a vector."""
-        rows = self._tx.execute(_HASHES, {"id": collection_id, "keys": list(keys)})
-        return {row.key: bytes(row.content_hash) for row in rows}
+    def known(self, collection_id: int, keys: Sequence[str]) -> dict[tuple[str, int], Known]:
+        """What has a vector of the items with these keys, by key and piece."""
+        rows = self._tx.execute(_KNOWN, {"id": collection_id, "keys": list(keys)})
+        return {
+            (row.key, row.piece): Known(
+                bytes(row.content_hash), None if row.source is None else bytes(row.source)
+            )
+            for row in rows
+        }
+
+    def share(self, collection_id: int) -> None:
+        """Held while vectors are written: see `hold_off`. Until the transaction's end."""
+        self._tx.execute(_SHARE, {"id": collection_id})
+
+    def hold_off(self, collection_id: int) -> None:
+        """Wait until no vectors of the collection are being written, and let none be begun before
+        this transaction's end: whoever writes afterwards sees the job that is loaded here."""
+        self._tx.execute(_HOLD_OFF, {"id": collection_id})
+
+    def superseded(self, name: str, job_id: int, keys: Sequence[str]) -> set[str]:
+        """Those of `keys` that a job submitted after `job_id` has for the collection `name`.
+
+        Their vectors are that job's to write: what this one embedded is an older text.
+        """
+        values = {"name": name, "job_id": job_id, "keys": list(keys)}
+        return set(self._tx.execute(_SUPERSEDED, values).scalars())
+
+    def adopt(self, collection_id: int, keys: Sequence[str], source: bytes) -> None:
+        """Say that `source` gives these items now."""
+        self._tx.execute(_ADOPT, {"id": collection_id, "keys": list(keys), "source": source})
+
+    def drop_beyond(self, collection_id: int, pieces: Mapping[str, int]) -> None:
+        """Delete what is left of longer texts: pieces from that number on, by key."""
+        values = {
+            "id": collection_id,
+            "keys": list(pieces),
+            "pieces": list(pieces.values()),
+        }
+        self._tx.execute(_DROP_BEYOND, values)
 
     def write(
-        self, collection_id: int, job_id: int, rows: Sequence[Embedding], vectors: Vectors
+        self,
+        collection_id: int,
+        job_id: int,
+        rows: Sequence[Embedding],
+        vectors: Vectors,
+        source: bytes | None = None,
     ) -> None:
         """Insert or replace the vectors of `rows`: (len(rows), dimension), sorted by key so that
         two jobs over the same keys wait for each other instead of deadlocking."""
@@ -83,30 +135,52 @@ class VectorStore:
         if connection.adapters.types.get("vector") is None:
             register_vector(connection)
         self._tx.execute(_STAGE)
-        order = sorted(range(len(rows)), key=lambda n: rows[n].key)
+        order = sorted(range(len(rows)), key=lambda n: (rows[n].key, rows[n].piece))
         with (
             connection.cursor() as cursor,
             cursor.copy("COPY staged_vectors FROM STDIN (FORMAT BINARY)") as copy,
         ):
-            copy.set_types(["text", "bytea", "int8", "vector"])
+            copy.set_types(["text", "int4", "int4", "int4", "bytea", "int8", "vector"])
             for n in order:
                 row = rows[n]
-                copy.write_row((row.key, row.content_hash, row.seq, vectors[n]))
-        self._tx.execute(_WRITE, {"id": collection_id, "job_id": job_id})
+                copy.write_row(
+                    (
+                        row.key,
+                        row.piece,
+                        row.begins,
+                        row.ends,
+                        row.content_hash,
+                        row.seq,
+                        vectors[n],
+                    )
+                )
+        self._tx.execute(_WRITE, {"id": collection_id, "job_id": job_id, "source": source})
 
-    def nearest(self, collection_id: int, vector: Vectors, most: int) -> list[dict[str, Any]]:
-        """The nearest items by cosine: key, score (1 is the same direction), payload."""
-        literal = Vector(vector).to_text()
-        rows = self._tx.execute(_NEAREST, {"id": collection_id, "vector": literal, "most": most})
+    def nearest(self, collection: Collection, vector: Vectors, most: int) -> list[dict[str, Any]]:
+        """The nearest pieces by cosine: key, score (1 is the same way), begins, ends, payload.
+
+        The dimension and the collection stand in the statement as numbers: only so does Postgres
+        see that the collection's own index fits.
+        """
+        if collection.dimension is None:
+            return []
+        self._tx.execute(_WIDELY, {"ef": str(min(1000, max(40, 2 * most)))})
+        self._tx.execute(_TO_THE_END)
+        statement = _NEAREST.format(id=int(collection.id), dimension=int(collection.dimension))
+        rows = self._tx.execute(text(statement), {"vector": Vector(vector).to_text(), "most": most})
         return [dict(row) for row in rows.mappings()]
 
-    def exported(self, collection_id: int) -> Iterator[tuple[str, bytes, list[float]]]:
-        """(key, content hash, vector) by key, streamed."""
-        rows = self._tx.execution_options(stream_results=True, max_row_buffer=1000).execute(
-            _EXPORTED, {"id": collection_id}
-        )
-        for row in rows:
-            yield row.key, bytes(row.content_hash), Vector.from_text(row.vector).to_list()
+    def has_pieces(self, collection_id: int) -> bool:
+        """Whether some item has more than one vector."""
+        return bool(self._tx.execute(_HAS_PIECES, {"id": collection_id}).scalar_one())
+
+    def exported(self, collection_id: int) -> Iterator[tuple[str, int, bytes, list[float]]]:
+        """(key, piece, content hash, vector) by key and piece, streamed."""
+        streamed = self._tx.execution_options(stream_results=True, max_row_buffer=1000)
+        with closing(streamed.execute(_EXPORTED, {"id": collection_id})) as rows:
+            for row in rows:
+                vector = Vector.from_text(row.vector).to_list()
+                yield row.key, row.piece, bytes(row.content_hash), vector
 
 
 _ENSURE = text("""
@@ -120,27 +194,57 @@ _LISTED = text("""
 """)
 _FIX = text("UPDATE collections SET dimension = :dimension WHERE id = :id AND dimension IS NULL")
 _DIMENSION = text("SELECT dimension FROM collections WHERE id = :id")
-_HASHES = text("""
-    SELECT key, content_hash FROM embeddings WHERE collection_id = :id AND key = ANY(:keys)
+_KNOWN = text("""
+    SELECT key, piece, content_hash, source FROM embeddings
+    WHERE collection_id = :id AND key = ANY(:keys)
+""")
+_SHARE = text("SELECT pg_advisory_xact_lock_shared(hashtextextended('giveway.collection', :id))")
+_HOLD_OFF = text("SELECT pg_advisory_xact_lock(hashtextextended('giveway.collection', :id))")
+_SUPERSEDED = text("""
+    SELECT DISTINCT i.key FROM jobs j JOIN items i ON i.job_id = j.id AND i.key = ANY(:keys)
+    WHERE j.id > :job_id AND j.params ->> 'collection' = :name
+        AND j.state NOT IN ('loading', 'cancelled', 'failed')
+""")
+_ADOPT = text("""
+    UPDATE embeddings SET source = :source
+    WHERE collection_id = :id AND key = ANY(:keys) AND source IS DISTINCT FROM :source
+""")
+_DROP_BEYOND = text("""
+    DELETE FROM embeddings e
+    USING unnest(CAST(:keys AS text[]), CAST(:pieces AS int[])) AS kept (key, pieces)
+    WHERE e.collection_id = :id AND e.key = kept.key AND e.piece >= kept.pieces
 """)
 _STAGE = text("""
-    CREATE TEMP TABLE IF NOT EXISTS staged_vectors (key text, content_hash bytea, seq bigint,
-        vector vector) ON COMMIT DELETE ROWS
+    CREATE TEMP TABLE IF NOT EXISTS staged_vectors (key text, piece int, begins int, ends int,
+        content_hash bytea, seq bigint, vector vector) ON COMMIT DELETE ROWS
 """)
 _WRITE = text("""
-    INSERT INTO embeddings (collection_id, key, content_hash, vector, job_id, seq)
-    SELECT :id, key, content_hash, vector, :job_id, seq FROM staged_vectors
-    ON CONFLICT (collection_id, key) DO UPDATE SET content_hash = excluded.content_hash,
+    INSERT INTO embeddings (collection_id, key, piece, begins, ends, content_hash, vector, job_id,
+        seq, source)
+    SELECT :id, key, piece, begins, ends, content_hash, vector, :job_id, seq, :source
+    FROM staged_vectors
+    ON CONFLICT (collection_id, key, piece) DO UPDATE SET content_hash = excluded.content_hash,
         vector = excluded.vector, job_id = excluded.job_id, seq = excluded.seq,
-        embedded_at = now()
+        begins = excluded.begins, ends = excluded.ends,
+        source = coalesce(excluded.source, embeddings.source), embedded_at = now()
+    WHERE embeddings.job_id <= excluded.job_id
 """)
-_NEAREST = text("""
-    SELECT e.key, 1 - (e.vector <=> CAST(:vector AS vector)) AS score, i.payload
-    FROM embeddings e LEFT JOIN items i ON i.job_id = e.job_id AND i.seq = e.seq
-    WHERE e.collection_id = :id
-    ORDER BY e.vector <=> CAST(:vector AS vector) LIMIT :most
+# An index that filters afterwards may find too few: then it goes on.
+_WIDELY = text("SELECT set_config('hnsw.ef_search', :ef, true)")
+_TO_THE_END = text("SELECT set_config('hnsw.iterative_scan', 'strict_order', true)")
+_NEAREST = """
+    SELECT n.key, 1 - n.distance AS score, n.begins, n.ends, i.payload
+    FROM (SELECT e.key, e.begins, e.ends, e.job_id, e.seq,
+              CAST(e.vector AS vector({dimension})) <=> CAST(:vector AS vector({dimension}))
+                  AS distance
+          FROM embeddings e WHERE e.collection_id = {id} ORDER BY distance LIMIT :most) AS n
+    LEFT JOIN items i ON i.job_id = n.job_id AND i.seq = n.seq
+    ORDER BY n.distance
+"""
+_HAS_PIECES = text("""
+    SELECT EXISTS (SELECT FROM embeddings WHERE collection_id = :id AND piece > 0)
 """)
 _EXPORTED = text("""
-    SELECT key, content_hash, CAST(vector AS text) AS vector FROM embeddings
-    WHERE collection_id = :id ORDER BY key
+    SELECT key, piece, content_hash, CAST(vector AS text) AS vector FROM embeddings
+    WHERE collection_id = :id ORDER BY key, piece
 """)
