@@ -8,13 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest, Vectors
-from app.domain.results import Item, ItemResult
+from app.domain.cleaning import is_blank
+from app.domain.fingerprint import ContentHash
+from app.domain.inference import (
+    ChatReply,
+    ChatRequest,
+    EmbedReply,
+    EmbedRequest,
+    Vectors,
+    rough_tokens,
+)
+from app.domain.results import Item, ItemResult, Status
 from app.errors import BadParams
+
+Call: TypeAlias = EmbedRequest | ChatRequest
+"""One request to an endpoint."""
+Answer: TypeAlias = EmbedReply | ChatReply
+"""What an endpoint gives for a call."""
 
 
 class Params(BaseModel):
@@ -31,12 +45,21 @@ class Params(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """An item made ready to send: its text, a rough count of tokens, and its content hash."""
+    """An item made ready to send: its text, a rough count of tokens, and its content hash.
+
+    A long text may be several units: pieces number `piece`, from 0, each `begins` to `ends` in the
+    item's text (None: all of it), all with the hash of the whole. The item's result comes with the
+    unit that is its `last`.
+    """
 
     item: Item
     text: str
     tokens: int
     content_hash: bytes
+    piece: int = 0
+    begins: int | None = None
+    ends: int | None = None
+    last: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +83,20 @@ class Read:
     completion_tokens: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """What an item of several steps asks next, by the name of the step.
+
+    None of them needs the answer of another. Names are the item's own and stable (`map:0003`,
+    `judge:1:ab`): an answer is stored under its name, and a name that is stored is never asked
+    again.
+    """
+
+    by_name: Mapping[str, Call]
+
+
 class Kind(Protocol):
-    """One kind of job."""
+    """One kind of job. It is a `OneCall`, or a `ManySteps` whose items need several calls each."""
 
     @property
     def name(self) -> str:
@@ -86,13 +121,58 @@ class Kind(Protocol):
         """Make items ready to send; those that need no call get their result here."""
         ...
 
-    def request(self, units: Sequence[Unit], params: Any) -> EmbedRequest | ChatRequest:
+
+@runtime_checkable
+class OneCall(Kind, Protocol):
+    """A kind whose items need one call each, or share one."""
+
+    def request(self, units: Sequence[Unit], params: Any) -> Call:
         """The request for a micro-batch."""
         ...
 
-    def read(self, units: Sequence[Unit], reply: EmbedReply | ChatReply, params: Any) -> Read:
+    def read(self, units: Sequence[Unit], reply: Answer, params: Any) -> Read:
         """The results in an answer. Raises errors.BadReply where it cannot be right."""
         ...
+
+
+@runtime_checkable
+class ManySteps(Kind, Protocol):
+    """A kind whose items need several calls, some of them known only from earlier answers.
+
+    Such an item is a unit of its own (`together` is False) and makes no vectors for a collection.
+    """
+
+    def step(self, item: Item, done: Mapping[str, Any], params: Any) -> Calls | ItemResult:
+        """What comes next for an item whose answers so far are `done`: calls, or its result.
+
+        A chat stands in `done` as {"text", "finish_reason"}, vectors as a list of lists. Pure: the
+        same arguments give the same names, requests and result. It is asked again once every
+        call it named is answered, and it must end. Tokens are counted for it.
+        """
+        ...
+
+
+def models_of(kind: Kind, params: Params) -> tuple[str, ...]:
+    """The models that a job calls, the one that decides about its pool first; none: no call.
+
+    A kind that calls others than `params.model` has `models(params)`, which says so.
+    """
+    said = getattr(kind, "models", None)
+    return (params.model,) if said is None else tuple(dict.fromkeys(said(params)))
+
+
+def by_text(items: Sequence[Item], params: Params) -> Prepared:
+    """`prepare` for a kind that sends each item's text as it is; a blank one is never sent."""
+    hashes = ContentHash(params.model_dump(mode="json"))
+    units: list[Unit] = []
+    results: list[ItemResult] = []
+    for item in items:
+        text = str(item.payload.get("text", ""))
+        if is_blank(text):
+            results.append(ItemResult(item.seq, Status.EMPTY, code="empty"))
+        else:
+            units.append(Unit(item, text, rough_tokens(text), hashes.of(text)))
+    return Prepared(units, results)
 
 
 def checked(kind: Kind, raw: Mapping[str, Any]) -> Params:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
-from jinja2 import StrictUndefined, TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 from pydantic import Field, field_validator
 
 from app.domain.cleaning import cleaned, is_blank
@@ -17,13 +14,7 @@ from app.domain.inference import ChatReply, ChatRequest, EmbedReply, Message, ro
 from app.domain.results import Item, ItemResult, Status
 from app.errors import BadReply
 from app.kinds.base import Params, Prepared, Read, Unit
-
-# A field that the item does not have is that item's error, not an empty place in the prompt.
-_TEMPLATES = ImmutableSandboxedEnvironment(
-    autoescape=False,
-    keep_trailing_newline=True,
-    undefined=StrictUndefined,
-)
+from app.kinds.templating import checked_template, rendered
 
 
 class GenerateParams(Params):
@@ -41,11 +32,7 @@ class GenerateParams(Params):
     @field_validator("prompt")
     @classmethod
     def _is_a_template(cls, prompt: str) -> str:
-        try:
-            _TEMPLATES.parse(prompt)
-        except TemplateError as error:
-            raise ValueError(f"not a template: {error.message}") from None
-        return prompt
+        return checked_template(prompt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +49,6 @@ class Generate:
 
     def prepare(self, items: Sequence[Item], params: GenerateParams) -> Prepared:
         """Each item's prompt; one that fails its template fails alone, before any call."""
-        template = _template(params.prompt)
         hashes = ContentHash(params.model_dump(mode="json"))
         units: list[Unit] = []
         results: list[ItemResult] = []
@@ -71,10 +57,10 @@ class Generate:
                 results.append(ItemResult(item.seq, Status.EMPTY, code="empty"))
                 continue
             try:
-                text = template.render(item.payload)
-            except TemplateError as error:
-                why = f"the template failed on this item: {error.message}"
-                results.append(ItemResult(item.seq, Status.FAILED, code="template", error=why))
+                text = rendered(params.prompt, item.payload)
+            except ValueError as error:
+                failed = ItemResult(item.seq, Status.FAILED, code="template", error=str(error))
+                results.append(failed)
                 continue
             units.append(Unit(item, text, rough_tokens(text), hashes.of(text)))
         return Prepared(units, results)
@@ -100,11 +86,6 @@ class Generate:
             units[0].item.seq, Status.DONE, tokens=usage.total_tokens, output=output
         )
         return Read([result], None, usage.prompt_tokens, usage.completion_tokens)
-
-
-@functools.cache
-def _template(prompt: str) -> Any:
-    return _TEMPLATES.from_string(prompt)
 
 
 KIND = Generate()
