@@ -1,0 +1,171 @@
+"""Evaluation runs as JSON documents and as tables, and what they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import typer
+
+from app.cli import render
+from app.domain.evaluation.comparing import Difference
+from app.domain.evaluation.summary import Metric, Summary, shortfalls
+from app.services.evaluation import Pair, Run
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`word`: passed, failed (a metric is under what was asked) or refused (too few scores)."""
+
+    word: str
+    reasons: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the exit status is 0."""
+        return self.word == "passed"
+
+
+def verdict(runs: Sequence[Run], judged: Summary, least: Mapping[str, float]) -> Verdict:
+    """What the runs come to; `judged` is the one that `least` is asked of."""
+    refused = [f"{run.job.key}: {run.refused}" for run in runs if run.refused is not None]
+    if refused:
+        return Verdict("refused", tuple(refused))
+    short = shortfalls(judged, least)
+    return Verdict("failed", tuple(short)) if short else Verdict("passed")
+
+
+def run_document(run: Run, judged: Verdict) -> dict[str, Any]:
+    """What `eval run --json` and `eval show --json` print."""
+    return {**_figures(run), "verdict": judged.word, "reasons": list(judged.reasons)}
+
+
+def pair_document(pair: Pair, judged: Verdict) -> dict[str, Any]:
+    """What `eval compare --json` prints: every flip, not only those shown on a screen."""
+    plain = asdict(pair.comparison)
+    return {
+        "first": _figures(pair.first),
+        "second": _figures(pair.second),
+        **plain,
+        "verdict": judged.word,
+        "reasons": list(judged.reasons),
+    }
+
+
+def _figures(run: Run) -> dict[str, Any]:
+    job, summary = run.job, run.summary
+    return {
+        "key": job.key,
+        "job": job.id,
+        "state": job.state.value,
+        "model": job.model,
+        **asdict(summary),
+    }
+
+
+def print_run(run: Run, judged: Verdict) -> None:
+    """The figures of one run."""
+    summary = run.summary
+    counted = ("scored", "errors", "invalid", "empty", "pending")
+    told = [f"{getattr(summary, name):,} {name}" for name in counted if getattr(summary, name)]
+    render.facts(
+        [
+            ("run", f"{run.job.key} (job {run.job.id}, {run.job.state})"),
+            ("model", run.job.model),
+            ("items", f"{summary.n:,}: {', '.join(told) or 'none'}"),
+            ("why", _codes(summary)),
+        ]
+    )
+    typer.echo("")
+    repeated = any(metric.repeats > 1 for metric in summary.metrics.values())
+    headings = ["metric", "mean", "95 % interval", "correct", "scored", "errors", "invalid"]
+    more = ["repeats", "spread", "unsteady"] if repeated else []
+    rows = [
+        [name, *_row(metric), *(_repeats(metric) if repeated else [])]
+        for name, metric in summary.metrics.items()
+    ]
+    render.table([*headings, *more], rows, right=[*headings[1:], *more])
+    _print_verdict(judged)
+
+
+def _row(metric: Metric) -> list[str]:
+    correct = "-" if metric.correct is None else f"{metric.correct:,}"
+    counts = [f"{metric.scored:,}", f"{metric.errors:,}", f"{metric.invalid:,}"]
+    return [figure(metric.mean), interval(metric.low, metric.high), correct, *counts]
+
+
+def _repeats(metric: Metric) -> list[str]:
+    unsteady = "-" if metric.unsteady is None else f"{metric.unsteady:,}"
+    return [f"{metric.repeats:,}", figure(metric.spread), unsteady]
+
+
+def print_pair(pair: Pair, judged: Verdict, most_flips: int) -> None:
+    """Two runs, and the items that flipped."""
+    made = pair.comparison
+    apart = {
+        "only in the first": made.only_first,
+        "only in the second": made.only_second,
+        "with another question or expected answer": made.changed,
+    }
+    left_out = ", ".join(f"{count:,} {what}" for what, count in apart.items() if count)
+    render.facts(
+        [
+            ("first", f"{pair.first.job.key} ({pair.first.job.model})"),
+            ("second", f"{pair.second.job.key} ({pair.second.job.model})"),
+            ("items", f"{made.common:,} in both" + (f"; left out: {left_out}" if left_out else "")),
+        ]
+    )
+    typer.echo("")
+    headings = ["metric", "first", "second", "difference", "95 % interval", "p", "lost", "won", "n"]
+    render.table(
+        [*headings, "test"],
+        [[name, *_difference(one), one.test] for name, one in made.metrics.items()],
+        right=headings[1:],
+    )
+    for name, one in made.metrics.items():
+        if one.flips and most_flips:
+            typer.echo("")
+            shown = one.flips[:most_flips]
+            typer.echo(f"{name}: {len(one.flips):,} flipped, {len(shown):,} shown")
+            rows = [[flip.key, figure(flip.before), figure(flip.after)] for flip in shown]
+            render.table(["item", "first", "second"], rows, right=["first", "second"])
+    _print_verdict(judged)
+
+
+def _difference(one: Difference) -> list[str]:
+    change = "-" if one.difference is None else f"{one.difference:+.4f}"
+    figures = [
+        figure(one.first),
+        figure(one.second),
+        change,
+        interval(one.low, one.high),
+        probability(one.p),
+    ]
+    return [*figures, f"{one.lost:,}", f"{one.won:,}", f"{one.n:,}"]
+
+
+def _print_verdict(judged: Verdict) -> None:
+    typer.echo("")
+    typer.echo(f"verdict: {judged.word}")
+    for reason in judged.reasons:
+        typer.echo(f"  {reason}")
+
+
+def figure(value: float | None) -> str:
+    """Four decimals; a dash where there is none."""
+    return "-" if value is None else f"{value:.4f}"
+
+
+def probability(value: float | None) -> str:
+    """Three digits, however small; a dash where there is none."""
+    return "-" if value is None else f"{value:.3g}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """`0.4871 to 0.5412`; a dash where there is none."""
+    return "-" if low is None or high is None else f"{low:.4f} to {high:.4f}"
+
+
+def _codes(summary: Summary) -> str | None:
+    return ", ".join(f"{code} {count:,}" for code, count in summary.codes.items()) or None

@@ -1,0 +1,45 @@
+"""Evaluation runs: every item of one with the scores it has, and what its content is known by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+
+class EvaluationStore:
+    """Reads over `items` and `results`, within the caller's transaction."""
+
+    def __init__(self, tx: Connection) -> None:
+        self._tx = tx
+
+    def scored(self, job_id: int) -> Iterator[Any]:
+        """Each item in order: key, content (equal where question and expected answer are), status
+        (None: no result yet), code, scores; streamed, without any text."""
+        yield from self._streamed(_SCORED, job_id)
+
+    def shown(self, job_id: int) -> Iterator[Any]:
+        """Each item with a result in order: key, status, code, question, expected, output."""
+        yield from self._streamed(_SHOWN, job_id)
+
+    def _streamed(self, statement: Any, job_id: int) -> Iterator[Any]:
+        streamed = self._tx.execution_options(stream_results=True, max_row_buffer=2000)
+        yield from streamed.execute(statement, {"job_id": job_id})
+
+
+_SCORED = text("""
+    SELECT i.key, encode(sha256(convert_to(
+               jsonb_build_array(i.payload->'text', i.payload->'expected')::text, 'UTF8')), 'hex')
+               AS content,
+           r.status, r.code, r.output->'scores' AS scores
+    FROM items i LEFT JOIN results r ON r.job_id = i.job_id AND r.seq = i.seq
+    WHERE i.job_id = :job_id ORDER BY i.seq
+""")
+
+_SHOWN = text("""
+    SELECT i.key, r.status, r.code, i.payload->'text' AS question,
+           i.payload->'expected' AS expected, r.output
+    FROM items i JOIN results r ON r.job_id = i.job_id AND r.seq = i.seq
+    WHERE i.job_id = :job_id ORDER BY i.seq
+""")
