@@ -1,8 +1,22 @@
-"""Webhooks: telling a job's end to somebody else's server, signed, until it has been heard."""
+"""Webhooks: telling a job's end to somebody else's server, signed, until it has been heard.
+
+The body and the signature follow Standard Webhooks: a `type`, a `timestamp` and `data`.
+"""
 
 from __future__ import annotations
 
+import ipaddress
+from dataclasses import dataclass
+from datetime import UTC
 from enum import StrEnum
+from typing import Any
+
+from app.domain.jobs import Job, Progress
+from app.domain.retry import RetryPolicy
+
+FIRST_PAUSE_S, _FACTOR, _LONGEST_S = 5.0, 4.0, 4 * 3600.0
+_GONE = 410
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class DeliveryState(StrEnum):
@@ -11,3 +25,72 @@ class DeliveryState(StrEnum):
     WAITING = "waiting"
     DELIVERED = "delivered"
     GIVEN_UP = "given_up"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The receiver took it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """It is to be sent again after so long."""
+
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """It is not sent again."""
+
+
+def body(job: Job, progress: Progress) -> dict[str, Any]:
+    """What is told of a job that has ended: ids, state and counts; never a text of its items."""
+    ended = job.finished_at.astimezone(UTC).isoformat() if job.finished_at else None
+    return {
+        "type": f"job.{job.state}",
+        "timestamp": ended,
+        "data": {
+            "job": job.id,
+            "key": job.key,
+            "kind": job.kind,
+            "state": job.state.value,
+            "total": progress.total,
+            "done": progress.done,
+            "failed": progress.failed,
+            "unchanged": progress.unchanged,
+            "empty": progress.empty,
+            "pending": progress.pending,
+        },
+    }
+
+
+def after_attempt(
+    status: int | None, attempt: int, policy: RetryPolicy, asked_s: float | None, jitter: float
+) -> Heard | Again | GiveUp:
+    """What follows the `attempt`-th attempt (1 is the first), answered with `status`.
+
+    None: no answer at all. 2xx is heard; 410 says that nobody listens there any more; all else is
+    tried again. `asked_s` is what a Retry-After asked for. `jitter` is in [0, 1).
+    """
+    if status is not None and 200 <= status < 300:
+        return Heard()
+    if status == _GONE or attempt >= policy.max_attempts:
+        return GiveUp()
+    pause_s = min(_LONGEST_S, policy.base_s * _FACTOR ** (attempt - 1)) * (0.75 + 0.5 * jitter)
+    return Again(max(pause_s, min(asked_s or 0.0, _LONGEST_S)))
+
+
+def is_private(address: str) -> bool:
+    """Whether the address is inside: loopback, private, link-local or otherwise not global."""
+    found = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(found, ipaddress.IPv6Address):
+        found = _carried(found) or found
+    return not found.is_global or found.is_multicast
+
+
+def _carried(found: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """The IPv4 address that is meant: mapped, 6to4 (RFC 3056) or NAT64 (RFC 6052)."""
+    if found in _NAT64:
+        return ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+    return found.ipv4_mapped or found.sixtofour

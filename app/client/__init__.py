@@ -1,0 +1,16 @@
+"""Giveway from Python: the same verbs as on the command line, for notebooks, Airflow, Celery.
+
+from app.client import Giveway
+
+with Giveway() as giveway:
+    job = giveway.submit("embed", "docs.jsonl", model="fake-embed", collection="docs")
+    print(job.wait().progress.done)
+"""
+
+from app.client.giveway import Giveway
+from app.client.jobs import JobHandle, Standing
+from app.client.people import Answer
+from app.client.schedules import Schedules
+from app.client.sources import Source
+
+__all__ = ["Answer", "Giveway", "JobHandle", "Schedules", "Source", "Standing"]

@@ -1,0 +1,125 @@
+"""A job in the hands of a program: how it stands, waiting for it, its results, steering it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from app import clock
+from app.domain.jobs import OPEN, Job, JobState, Progress
+from app.errors import StateConflict
+from app.wiring import Wiring
+from app.worker import reaching
+
+_FIRST_LOOK_S, _LONGEST_LOOK_S = 0.1, 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A job at one moment. `waits`: why it may not run now, such as its window."""
+
+    job: Job
+    progress: Progress
+    waits: str | None
+
+    @property
+    def state(self) -> JobState:
+        """Its state."""
+        return self.job.state
+
+    @property
+    def ended(self) -> bool:
+        """Whether it will not change by itself any more."""
+        return self.state not in OPEN
+
+    @property
+    def ok(self) -> bool:
+        """Completed, and no item failed."""
+        return self.state is JobState.COMPLETED and self.progress.failed == 0
+
+    def must_be_ok(self) -> Standing:
+        """Itself. StateConflict: it did not complete, or items failed; a task then fails too."""
+        if not self.ok:
+            reason = f" ({self.job.reason})" if self.job.reason else ""
+            raise StateConflict(
+                f"job {self.job.key!r} is {self.state}{reason}; "
+                f"{self.progress.failed:,} of {self.progress.total:,} items failed"
+            )
+        return self
+
+
+class JobHandle:
+    """A job by its id. Made by `Giveway.submit` and `Giveway.job`."""
+
+    def __init__(self, wiring: Wiring, job: Job, *, created: bool = False) -> None:
+        self._wiring = wiring
+        self.id = job.id
+        self.key = job.key
+        self.kind = job.kind
+        self.created = created
+        """Whether this submission made it; False: it was there already."""
+
+    def __repr__(self) -> str:
+        return f"JobHandle({self.key!r}, id={self.id})"
+
+    def standing(self) -> Standing:
+        """How it stands now."""
+        view = self._wiring.inspection.job(str(self.key))
+        return Standing(view.job, view.progress, view.waits)
+
+    @property
+    def state(self) -> JobState:
+        """Its state now."""
+        return self.standing().state
+
+    def progress(self) -> Progress:
+        """How far it is now."""
+        return self.standing().progress
+
+    def wait(self, timeout_s: float | None = None) -> Standing:
+        """How it stands when it has ended. TimeoutError: it has not, after so long; it goes on.
+
+        A paused job has not ended: somebody may resume it.
+        """
+        until = None if timeout_s is None else clock.monotonic_s() + timeout_s
+        look_s = _FIRST_LOOK_S
+        while True:
+            standing = self.standing()
+            if standing.ended:
+                return standing
+            left_s = look_s if until is None else min(look_s, until - clock.monotonic_s())
+            if left_s <= 0:
+                raise TimeoutError(f"job {self.key!r} is {standing.state} after {timeout_s:g} s")
+            threading.Event().wait(left_s)
+            look_s = min(1.5 * look_s, _LONGEST_LOOK_S)
+
+    def results(self) -> Iterator[dict[str, Any]]:
+        """Every result so far, in order, streamed: key, status, code, error, tokens, output."""
+        return self._wiring.inspection.results(self.id)
+
+    def failures(self, most: int = 100) -> list[dict[str, Any]]:
+        """Failed items: key, code, error."""
+        return self._wiring.inspection.failures(self.id, most)
+
+    def pause(self) -> None:
+        """Nothing more of it is claimed."""
+        self._wiring.steering.pause(self.key)
+
+    def resume(self) -> None:
+        """It may be claimed again."""
+        self._ring(self._wiring.steering.resume(self.key))
+
+    def cancel(self) -> None:
+        """It ends; its results so far are kept. Final."""
+        self._wiring.steering.cancel(self.key)
+
+    def retry(self, codes: Sequence[str] | None = None) -> int:
+        """Try failed items again, all or those with `codes`; how many."""
+        job, again = self._wiring.steering.retry(self.key, codes)
+        self._ring(job)
+        return again
+
+    def _ring(self, job: Job) -> None:
+        reaching.ring(self._wiring, job.pool)

@@ -1,0 +1,17 @@
+"""What holds a job back that could run: jobs that come first, and its hours."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from app.domain.jobs import Job
+from app.domain.waiting import Waiting, waiting
+from app.storage.job_store import JobStore
+
+
+def held_back(tx: Connection, job: Job, now: datetime) -> Waiting | None:
+    """Why the job may not run at `now`; None: it may. Asks nothing of a job without conditions."""
+    keys = JobStore(tx).uncompleted(job.after) if job.after else ()
+    return waiting(job, keys, now)

@@ -1,0 +1,81 @@
+"""Reaching the broker from outside a worker: ringing that never fails, an app to send and wait."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from app.errors import BrokerUnavailable, GivewayError
+from app.logs import masked
+
+if TYPE_CHECKING:
+    from celery import Celery
+
+    from app.wiring import Wiring
+
+_PORTS = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671, "pyamqp": 5672}
+
+
+def ring(wiring: Wiring, pool: str) -> int:
+    """Ring for the pool; how many rings went out. Never raises and never takes long.
+
+    Where nobody answers at the broker's address nothing is tried: the next tick rings.
+    """
+    if not reachable(wiring):
+        return 0
+    try:
+        with celery_of(wiring):
+            return wiring.ringing.ring(pool)
+    except GivewayError:
+        return 0
+
+
+def reachable(wiring: Wiring) -> bool:
+    """Whether somebody listens where the broker should be. Costs `connect_timeout_s` at most."""
+    url = wiring.settings.broker.url
+    if url is None:
+        return False
+    parts = urlsplit(url.get_secret_value())
+    address = (parts.hostname or "localhost", parts.port or _PORTS.get(parts.scheme, 0))
+    try:
+        with socket.create_connection(address, wiring.settings.broker.connect_timeout_s):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def celery_of(wiring: Wiring) -> Iterator[Celery]:
+    """A Celery app on this wiring, which rings by it from now on; closed at the end."""
+    from kombu import pools
+
+    from app.worker.assembly import make
+    from app.worker.results import close_backend
+
+    app = make(wiring)
+    try:
+        yield app
+    finally:
+        close_backend(app.backend)
+        with suppress(Exception):
+            app.close()
+        with suppress(Exception):
+            pools.reset()
+
+
+@contextmanager
+def celery_that_answers(wiring: Wiring) -> Iterator[Celery]:
+    """The same, for a command that waits. BrokerUnavailable: nobody listens, or it went away."""
+    from kombu.exceptions import OperationalError
+
+    url = wiring.settings.broker.url
+    if url is not None and not reachable(wiring):
+        raise BrokerUnavailable(f"the broker at {masked(url.get_secret_value())} does not answer")
+    try:
+        with celery_of(wiring) as app:
+            yield app
+    except OperationalError as error:
+        raise BrokerUnavailable(f"the broker went away: {error}") from error

@@ -1,0 +1,120 @@
+"""`giveway schedules`: jobs by the clock, as a person and a script see them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.commands import done, giveway
+from tests.integration.cli.conftest import Write
+from tests.rig import Rig
+
+NIGHTLY = ("--cron", "30 2 * * *", "--timezone", "Europe/Berlin")
+EMBED = ("submit", "embed", "docs.jsonl", "--id-field", "id", "--collection", "docs")
+
+
+def add(name: str, *options: str, job: tuple[str, ...] = EMBED) -> tuple[str, ...]:
+    return ("schedules", "add", name, *options, "--", *job)
+
+
+def test_a_schedule_is_added_listed_paused_and_removed(stack: Rig, docs: Write) -> None:
+    docs(3)
+    more = ("--missed", "all", "--overlap", "queue", "--jitter", "5m", "--done-by", "06:00")
+    said = giveway(*add("nightly", *NIGHTLY, *more, "--window", "22:00-06:00"))
+    assert said.code == 0, said.err
+    (one,) = done("schedules", "list")["schedules"]
+
+    assert (one["name"], one["state"], one["cron"]) == ("nightly", "active", "30 2 * * *")
+    assert (one["missed"], one["missed_within_s"], one["overlap"]) == ("all", 259200.0, "queue")
+    assert (one["jitter_s"], one["done_by"]) == (300.0, "06:00")
+    assert one["job"]["source"]["uri"] == str(Path.cwd() / "docs.jsonl")
+    assert one["job"]["window"] == "22:00-06:00 Europe/Berlin"
+    assert one["job"]["params"]["model"] == "fake-embed"
+    assert done("schedules", "pause", "nightly")["state"] == "paused"
+    assert done("schedules", "resume", "nightly")["state"] == "active"
+    assert "nightly  active" in giveway("schedules", "list").out
+    assert done("schedules", "remove", "nightly") == {"removed": "nightly"}
+    assert giveway("schedules", "list").out.startswith("no schedules; add one")
+
+
+def test_next_gives_local_and_utc_times_and_what_the_clocks_do(
+    stack: Rig, docs: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docs(3)
+    giveway(*add("nightly", *NIGHTLY))
+    monkeypatch.setattr("app.clock.now", lambda: datetime(2027, 3, 27, 12, tzinfo=UTC))
+
+    found = done("schedules", "next", "nightly", "--count", "2")
+
+    assert found == {
+        "schedule": "nightly",
+        "state": "active",
+        "next": [
+            {
+                "local": "2027-03-28T03:00:00+02:00",
+                "utc": "2027-03-28T01:00:00Z",
+                "note": "02:30 does not exist that day; it runs right after the gap",
+            },
+            {"local": "2027-03-29T02:30:00+02:00", "utc": "2027-03-29T00:30:00Z", "note": None},
+        ],
+    }
+    assert "does not exist" in giveway("schedules", "next", "nightly").out
+
+
+def test_run_launches_now_and_history_tells_what_became_of_it(stack: Rig, docs: Write) -> None:
+    docs(3)
+    giveway(*add("nightly", *NIGHTLY))
+    ran = done("schedules", "run", "nightly")
+    assert (ran["state"], ran["job_state"]) == ("launched", "ready")
+    assert ran["key"].startswith("nightly@")
+    stack.work(ran["job"])
+
+    (run,) = done("schedules", "history", "nightly")["runs"]
+    assert (run["state"], run["key"], run["job_state"]) == ("launched", ran["key"], "completed")
+    assert "launched  nightly@" in giveway("schedules", "history", "nightly").out
+
+
+@pytest.mark.parametrize(
+    ("options", "job", "says"),
+    [
+        (("--cron", "30 2 * *"), EMBED, "five"),
+        (("--cron", "61 2 * * *"), EMBED, "bad minute"),
+        ((*NIGHTLY[:2], "--timezone", "Europe/Berln"), EMBED, "did you mean Europe/Berlin?"),
+        (NIGHTLY, ("jobs", "list"), "only `submit KIND …`"),
+        (NIGHTLY, ("submit", "embed", "-", "--collection", "c"), "standard input"),
+        (NIGHTLY, (*EMBED, "--key", "k"), "--key"),
+        (NIGHTLY, (*EMBED, "--model", "nobody-serves-it"), "nobody-serves-it"),
+        (NIGHTLY, (*EMBED, "--no-such-option"), "no-such-option"),
+        ((*NIGHTLY, "--window", "22-6"), EMBED, "22:00-06:00"),
+        ((*NIGHTLY, "--done-by", "noon"), EMBED, "06:00"),
+        ((*NIGHTLY, "--missed", "sometimes"), EMBED, "sometimes"),
+    ],
+)
+def test_faults_are_told_when_it_is_added(
+    stack: Rig, docs: Write, options: tuple[str, ...], job: tuple[str, ...], says: str
+) -> None:
+    docs(3)
+    said = giveway(*add("nightly", *options, job=job))
+    assert said.code == 2
+    assert says in said.err
+    assert stack.one("SELECT count(*) FROM schedules") == 0
+
+
+def test_unknown_and_doubled_names_are_told(stack: Rig, docs: Write) -> None:
+    docs(3)
+    giveway(*add("nightly", *NIGHTLY))
+    assert "there already" in giveway(*add("nightly", *NIGHTLY)).err
+    for verb in ("next", "pause", "resume", "run", "remove", "history"):
+        said = giveway("schedules", verb, "weekly")
+        assert (said.code, "no schedule 'weekly'" in said.err) == (2, True)
+
+
+def test_a_run_whose_source_is_gone_fails_at_once(stack: Rig, docs: Write) -> None:
+    docs(3)
+    giveway(*add("nightly", *NIGHTLY))
+    Path("docs.jsonl").unlink()
+    said = giveway("schedules", "run", "nightly")
+    assert said.code == 1
+    assert "docs.jsonl" in said.out
