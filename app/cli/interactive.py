@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -11,14 +12,18 @@ import typer
 from app import clock
 from app.cli import render
 from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
-from app.errors import Unavailable, UsageError
+from app.domain.moments import seconds
+from app.errors import GivewayError, Unavailable, UsageError
 
 if TYPE_CHECKING:
     from celery import Celery
 
+    from app.wiring import Wiring
     from app.worker.load import LoadPlan, LoadReport, Waited
 
 PANEL = "People"
+_GRACE_S = 2.0
+"""A worker says itself that a deadline has passed; it is waited for a little."""
 
 Model = Annotated[
     str | None,
@@ -36,6 +41,16 @@ def ask(
     prompt: Annotated[str, typer.Argument(metavar="PROMPT", help="- reads standard input.")],
     model: Model = None,
     max_tokens: Annotated[int, typer.Option(min=1, help="The answer's most tokens.")] = 256,
+    priority: Annotated[
+        int, typer.Option(min=0, max=9, help="0 to 9; the higher comes first.")
+    ] = 0,
+    deadline: Annotated[
+        str | None,
+        typer.Option(help="When the answer is no use any more: 5s, 1m.", show_default=False),
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Who asks, for the records.", show_default=False)
+    ] = None,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait at most.")] = 120.0,
     as_json: JsonFlag = False,
     config: Config = None,
@@ -44,6 +59,7 @@ def ask(
     """Ask a model as a person does, in front of all batch work.
 
     The answer goes to standard output, where it came from and how long it took to standard error.
+    Ctrl-C takes the request back: what was not sent is not sent, and a call in flight is closed.
     """
     from app.cli.parts.bell import celery_that_answers
     from app.cli.parts.models import chat_model
@@ -52,10 +68,15 @@ def ask(
     if not text.strip():
         raise UsageError("the prompt is blank")
     with wiring_for(config, data) as wiring:
-        asked = {"prompt": text, "model": chat_model(wiring.pools, model), "max_tokens": max_tokens}
+        asked = {"prompt": text, "max_tokens": max_tokens}
+        asked["model"] = chat_model(wiring.pools_with(model), model)
+        asked |= {"priority": priority} if priority else {}
+        asked |= {"user": user} if user else {}
+        if deadline is not None:
+            asked["deadline_s"] = seconds(deadline)
         with celery_that_answers(wiring) as app:
             began = clock.monotonic_s()
-            reply = _answer(app, asked, timeout)
+            reply = _answer(wiring, app, asked, timeout)
             round_trip_ms = (clock.monotonic_s() - began) * 1000
     if as_json:
         render.json_document({**reply, "round_trip_ms": round(round_trip_ms, 1)})
@@ -63,34 +84,53 @@ def ask(
     typer.echo(reply["text"])
     first, total = render.ms(reply["first_token_ms"]), render.ms(reply["total_ms"])
     render.note(
-        f"{reply['model']} at {reply['endpoint']}: first token after {first}, all after {total}, "
-        f"{reply['completion_tokens']} tokens"
+        f"{reply['model']} at {reply['endpoint']}{_stood_in(reply)}: first token after {first}, "
+        f"all after {total}, {reply['completion_tokens']} tokens"
     )
 
 
-def _answer(app: Celery, asked: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+def _stood_in(reply: dict[str, Any]) -> str:
+    """What is worth saying of an endpoint that is not a primary one."""
+    return "" if reply["role"] == "primary" else f" ({reply['role']})"
+
+
+def _answer(wiring: Wiring, app: Celery, asked: dict[str, Any], timeout_s: float) -> dict[str, Any]:
     from celery.exceptions import TaskRevokedError
     from celery.exceptions import TimeoutError as NoResult
 
     from app.worker.interactive_tasks import facts
+    from app.worker.queues import broker_priority
 
     kwargs = {**asked, "submitted_at": clock.now().timestamp()}
+    wanted_s = min(timeout_s, asked.get("deadline_s", timeout_s))
     result = app.send_task(
         "giveway.interactive.chat",
         kwargs=kwargs,
         argsrepr="()",
         kwargsrepr=facts(kwargs),
-        expires=timeout_s,
+        priority=broker_priority(asked.get("priority", 0), app.conf.broker_url),
+        expires=wanted_s,
         retry=False,
     )
     try:
-        reply: dict[str, Any] = result.get(timeout=timeout_s)
+        reply: dict[str, Any] = result.get(timeout=min(timeout_s, wanted_s + _GRACE_S))
     except (NoResult, TaskRevokedError):
+        _take_back(wiring, result.id)
         raise Unavailable(
-            f"no answer within {timeout_s:g} s; does the interactive worker run? "
-            "see: giveway status"
+            f"no answer within {wanted_s:g} s; does the interactive worker run? see: giveway status"
         ) from None
+    except KeyboardInterrupt:
+        _take_back(wiring, result.id)
+        raise
     return reply
+
+
+def _take_back(wiring: Wiring, task_id: str) -> None:
+    """Nobody waits any more; where that cannot be told, the request runs to its end."""
+    from app.worker.interactive_tasks import as_uuid
+
+    with suppress(GivewayError):
+        wiring.interactive.cancel(as_uuid(task_id))
 
 
 def load(
@@ -122,7 +162,7 @@ def load(
     with wiring_for(config, data) as wiring:
         pick = chat_model if chosen == "chat" else embedding_model
         plan = LoadPlan(
-            model=pick(wiring.pools, model),
+            model=pick(wiring.pools_with(model), model),
             rps=rps,
             seconds=seconds,
             kind=chosen,

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import logging
-import threading
-import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from uuid import UUID
 
 from sqlalchemy import Connection
 
-from app import errors
+from app import clock, errors
 from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest
+from app.domain.merging import MergeRule, bounded
+from app.domain.pricing import money
 from app.domain.requests import NewRequest, RequestState
-from app.domain.routing import EndpointSpec, chosen
-from app.inference.wires import Wires
-from app.services.claiming import at_endpoints
+from app.domain.routing import DEGRADED, Choice
+from app.inference.cancel import Cancel
 from app.services.leases import Leases
-from app.services.pools import Pool, Pools, tuned
+from app.services.merging import Member, Merging, Ride
+from app.services.party import Alone, Party, Window, window
+from app.services.pools import Pools, pool_for
+from app.services.serving import Served, Serving
 from app.storage.database import Database
-from app.storage.endpoint_store import EndpointStore
-from app.storage.limit_store import LimitStore
 from app.storage.request_store import RequestStore
 
-log = logging.getLogger(__name__)
-
-_LOOK_S = 0.01
-"""How soon a request looks again for a place; the further back in line, the later."""
-_LOOK_MOST_S = 0.2
-_PLACE_PATIENCE_S = 0.3
 _END_PATIENCE_S = 0.3
 
 
@@ -37,160 +32,173 @@ class Answered:
     """The reply and where it came from, with times in milliseconds since submission."""
 
     reply: ChatReply | EmbedReply
-    endpoint: str
+    choice: Choice
     queue_ms: float
     first_token_ms: float | None
     total_ms: float
 
+    @property
+    def endpoint(self) -> str:
+        """Who answered."""
+        return self.choice.spec.name
+
+    @property
+    def degraded(self) -> bool:
+        """Whether a degraded endpoint answered, maybe with another model."""
+        return self.choice.role == DEGRADED
+
 
 class Interactive:
-    """The use case behind `giveway.interactive.*` tasks. The controller never gates it: only the
-    pool's total does, of which the reserve is never batch's."""
+    """The use case behind `giveway.interactive.*` tasks."""
 
     def __init__(
         self,
         database: Database,
         pools: Pools,
-        wires: Wires,
+        serving: Serving,
         leases: Leases,
-        worker: str,
         deadline_s: float,
         call_timeout_s: float,
+        merging: MergeRule,
     ) -> None:
         self._database = database
         self._pools = pools
-        self._wires = wires
+        self._serving = serving
         self._leases = leases
-        self._worker = worker
         self._deadline_s = deadline_s
         self._call_timeout_s = call_timeout_s
+        self._rule = merging
+        self._merging = Merging(self._carry)
 
     def pool_for(self, model: str) -> str:
         """The pool that serves `model`."""
-        return self._pools.for_model(model).name
+        return pool_for(self._database, self._pools, model).name
+
+    def cancel(self, request_id: UUID) -> str | None:
+        """Nobody waits for the request any more: it is not sent, or its call is closed.
+
+        Its state before; None: its message has not come yet, and is dropped when it does.
+        """
+        with self._database.transaction() as tx:
+            return RequestStore(tx).cancel(request_id)
 
     def run(self, request: NewRequest, asked: ChatRequest | EmbedRequest) -> Answered:
-        """The endpoint's answer. Raises a leaf of EndpointError; the row then says its code.
+        """The first endpoint's answer. Raises a leaf of EndpointError; the row then says its code.
 
-        A request that found no place before its deadline is dropped unstarted: EndpointTimeout.
+        A request that found no place before its deadline is dropped unstarted: EndpointTimeout. One
+        whose caller went away is dropped, or its call is closed: Abandoned.
         """
-        began = time.monotonic()
-        pool = self._pools.named(request.pool)
-        with self._leases.keep_request(request.id):
-            endpoint = self._placed_or_bold(request, pool, began)
-            queue_ms = _ms_since(began)
-            first_token_at: list[float] = []
-
-            def on_first_token() -> None:
-                first_token_at.append(_ms_since(began))
-                # The answer matters more than its record: a database that is away stops no stream.
-                with suppress(errors.DatabaseUnavailable), self._database.transaction() as tx:
-                    RequestStore(tx).first_token(request.id)
-
-            try:
-                wire = self._wires.of(endpoint)
-                reply: ChatReply | EmbedReply
-                if isinstance(asked, ChatRequest):
-                    reply = wire.chat(
-                        asked, deadline_s=self._call_timeout_s, on_first_token=on_first_token
-                    )
-                else:
-                    reply = wire.embed(asked, deadline_s=self._call_timeout_s)
-            except errors.EndpointError as error:
-                self._end(request, RequestState.FAILED, error.code)
-                raise
-            except BaseException:
-                self._end(request, RequestState.FAILED, "internal")
-                raise
-            total_ms = _ms_since(began)
-            self._end(
-                request,
-                RequestState.DONE,
-                None,
-                reply.usage.prompt_tokens,
-                reply.usage.completion_tokens,
-            )
-        first = first_token_at[0] if first_token_at else None
-        return Answered(reply, endpoint.name, queue_ms, first, total_ms)
-
-    def _placed_or_bold(self, request: NewRequest, pool: Pool, began: float) -> EndpointSpec:
-        """A place; without a database, an endpoint all the same.
-
-        While Postgres is away no batch call starts, so what is in flight only falls: the person is
-        served without a row rather than made to wait for our bookkeeping.
-        """
-        try:
-            return self._placed(request, pool, began)
-        except errors.DatabaseUnavailable:
-            endpoint = chosen(request.model, pool.endpoints, {}, {})
-            if endpoint is None:
-                raise
-            log.warning("no database: a request goes to %s without a row", endpoint.name)
-            return endpoint
-
-    def _placed(self, request: NewRequest, pool: Pool, began: float) -> EndpointSpec:
-        """Wait for a place and take it: both classes together never pass the pool's total."""
-        arrived = False
-
-        def look(tx: Connection) -> tuple[EndpointSpec | None, int]:
-            if not arrived:
-                RequestStore(tx).arrive(request, self._worker, self._leases.lease_s)
-            return self._try_place(tx, request, pool)
-
-        while True:
-            endpoint, ahead = self._database.patiently(look, _PLACE_PATIENCE_S)
-            arrived = True
-            if endpoint is not None:
-                return endpoint
-            if time.monotonic() - began > self._deadline_s:
-                self._end(request, RequestState.DROPPED, errors.EndpointTimeout.code)
-                raise errors.EndpointTimeout(
-                    f"no place in pool {pool.name!r} within {self._deadline_s:g} s; "
-                    "the request was dropped unstarted"
-                )
-            threading.Event().wait(min(_LOOK_MOST_S, _LOOK_S * (1 + ahead)))
-
-    def _try_place(
-        self, tx: Connection, request: NewRequest, pool: Pool
-    ) -> tuple[EndpointSpec | None, int]:
-        """The endpoint whose place was taken, or None, and how many wait before this one."""
-        limits, requests = LimitStore(tx), RequestStore(tx)
-        row = limits.lock(pool.name)
-        if row is None:
-            limits.ensure([pool.bounds])
-            row = limits.lock(pool.name)
-            assert row is not None
-        pool = tuned(pool, row.tuned)
-        occupancy = limits.occupancy(pool.name)
-        ahead = requests.ahead_of(request.id, pool.name)
-        free = pool.bounds.total - occupancy.batch_total - occupancy.interactive_total
-        if ahead >= free:
-            return None, ahead
-        endpoint = chosen(
-            request.model,
-            pool.endpoints,
-            EndpointStore(tx).health(pool.name),
-            at_endpoints(pool, occupancy),
+        own = window(
+            request, clock.now(), clock.monotonic_s(), self._deadline_s, self._call_timeout_s
         )
-        if endpoint is not None:
-            requests.start(request.id, endpoint.name)
-        return endpoint, ahead
+        with self._leases.keep_request(request.id) as gone:
+            if isinstance(asked, EmbedRequest):
+                return self._in_company(Member(request, asked, own, gone))
+            return self._alone(request, asked, own, gone)
 
-    def _end(
+    def _alone(
         self,
         request: NewRequest,
-        state: RequestState,
-        code: str | None,
-        prompt_tokens: int | None = None,
-        completion_tokens: int | None = None,
-    ) -> None:
-        def end(tx: Connection) -> None:
-            RequestStore(tx).finish(request.id, state, code, prompt_tokens, completion_tokens)
+        asked: ChatRequest | EmbedRequest,
+        own: Window,
+        gone: Cancel,
+    ) -> Answered:
+        served = self._carry(Alone(request, asked, own, gone))
+        return _answered(served, served.reply, own)
 
+    def _in_company(self, member: Member) -> Answered:
+        """An embedding request, in one call with others that come at the same time."""
+        pool = self._pools.named(member.request.pool)
+        rule = bounded(self._rule, member.request.model, pool.endpoints)
+        with self._merging.company(member, rule) as ride:
+            if ride is not None:
+                served, reply = self._shared(member, ride)
+                if served is not None and reply is not None:
+                    return _answered(served, reply, member.window)
+            asked = EmbedRequest(member.request.model, member.texts)
+            return self._alone(member.request, asked, member.window, member.gone)
+
+    def _shared(self, member: Member, ride: Ride) -> tuple[Served | None, EmbedReply | None]:
+        """What the shared call gave; None: this request is to be sent on its own."""
+        member.gone.hook(member.settled.set)
+        try:
+            member.settled.wait(max(0.0, member.window.start_by_s - clock.monotonic_s()))
+            if ride.departed:
+                member.settled.wait(max(0.0, member.window.answer_by_s - clock.monotonic_s()))
+        finally:
+            member.gone.unhook(member.settled.set)
+        if member.served is None and member.error is None:
+            ride.leave([member.request.id])
+            self._end_one(member, unsent=not ride.departed)
+        if member.error is not None and not member.goes_alone:
+            raise member.error
+        return member.served, member.reply
+
+    def _end_one(self, member: Member, *, unsent: bool) -> None:
+        """End the row of one who does not wait for the shared call. Raises why."""
+        told = "; the request was dropped unstarted" if unsent else ""
+        error: errors.EndpointError = errors.EndpointTimeout(f"its deadline passed{told}")
+        if member.gone.is_set():
+            error = errors.Abandoned(f"its caller is gone{told}")
+        state = RequestState.DROPPED if unsent else RequestState.FAILED
+        self._patiently(lambda tx: RequestStore(tx).finish(member.request.id, state, error.code))
+        raise error
+
+    def _carry(self, party: Party) -> Served:
+        """Serve the party and end its rows, however that ends."""
+        try:
+            served = self._serving.served(party)
+        except errors.EndpointError as error:
+            if not party.splits(error):
+                self._failed(party, error.code)
+            raise
+        except BaseException:
+            self._failed(party, "internal")
+            raise
+
+        shares, spec = party.tally(served.reply), served.choice.spec
+
+        def done(tx: Connection) -> None:
+            store = RequestStore(tx)
+            store.finish_all(
+                [one.id for one in shares],
+                RequestState.DONE,
+                None,
+                [one.prompt_tokens for one in shares],
+                [one.completion_tokens for one in shares],
+                [money(spec, one.prompt_tokens, one.completion_tokens) for one in shares],
+            )
+            self._serving.answered(tx, served.choice, party.task_type)
+            if party.ride is not None:
+                store.end_ride(party.pool, party.ride)
+
+        self._patiently(done)
+        return served
+
+    def _failed(self, party: Party, code: str) -> None:
+        state = RequestState.DROPPED if party.sent_s is None else RequestState.FAILED
+        ids = [one.id for one in party.members()]
+
+        def end(tx: Connection) -> None:
+            store = RequestStore(tx)
+            store.finish_all(ids, state, code)
+            if party.ride is not None:
+                store.end_ride(party.pool, party.ride)
+
+        self._patiently(end)
+
+    def _patiently(self, work: Callable[[Connection], None]) -> None:
         # Not longer: somebody waits for the answer, and a lapsed lease ends the row as well.
         with suppress(errors.DatabaseUnavailable):
-            self._database.patiently(end, _END_PATIENCE_S)
+            self._database.patiently(work, _END_PATIENCE_S)
 
 
-def _ms_since(began: float) -> float:
-    return (time.monotonic() - began) * 1000
+def _answered(served: Served, reply: ChatReply | EmbedReply, own: Window) -> Answered:
+    first_s = served.first_token_s
+    return Answered(
+        reply,
+        served.choice,
+        max(0.0, served.sent_s - own.came_s) * 1000,
+        None if first_s is None else (first_s - own.came_s) * 1000,
+        (clock.monotonic_s() - own.came_s) * 1000,
+    )

@@ -15,14 +15,23 @@ from celery.worker.request import Request
 
 from app import clock
 from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest, Message
-from app.domain.requests import NewRequest
+from app.domain.requests import NewRequest, checked_priority
 from app.errors import BadParams
 from app.wiring import Wiring
 
 if TYPE_CHECKING:
     from app.services.interactive import Answered
 
-_SHOWN = ("model", "max_tokens", "user", "priority", "submitted_at")
+_SHOWN = (
+    "model",
+    "max_tokens",
+    "user",
+    "priority",
+    "submitted_at",
+    "deadline_s",
+    "deadline_at",
+)
+_LONGEST_S = 86_400.0
 
 
 def facts(kwargs: dict[str, Any]) -> str:
@@ -61,6 +70,8 @@ class Reply:
         self._facts: dict[str, Any] = {
             "model": answered.reply.model,
             "endpoint": answered.endpoint,
+            "role": answered.choice.role,
+            "degraded": answered.degraded,
             "prompt_tokens": usage.prompt_tokens,
             "completion_tokens": usage.completion_tokens,
             "queue_ms": round(answered.queue_ms, 1),
@@ -92,13 +103,18 @@ def register(app: Celery, wiring: Wiring) -> None:
         user: str | None = None,
         priority: int = 0,
         submitted_at: float | None = None,
+        deadline_s: float | None = None,
+        deadline_at: float | None = None,
     ) -> Reply:
         """Answer `prompt`, or `messages` as OpenAI has them.
 
         `submitted_at` is the epoch second at which the person asked, where the sender knows it.
+        `priority` is 0 to 9, the higher first. The answer is wanted within `deadline_s` of that
+        moment, or before the epoch second `deadline_at`.
         """
         asked = ChatRequest(model, _turns(prompt, messages), max_tokens, temperature)
-        new = _new(self, wiring, "chat", model, user, priority, max_tokens, submitted_at)
+        times = _times(submitted_at, deadline_s, deadline_at)
+        new = _new(self, wiring, "chat", model, times, user, priority, max_tokens)
         answered = wiring.interactive.run(new, asked)
         assert isinstance(answered.reply, ChatReply)
         reply = answered.reply
@@ -113,12 +129,15 @@ def register(app: Celery, wiring: Wiring) -> None:
         user: str | None = None,
         priority: int = 0,
         submitted_at: float | None = None,
+        deadline_s: float | None = None,
+        deadline_at: float | None = None,
     ) -> Reply:
         """Vectors of `texts`, in their order."""
         listed = (texts,) if isinstance(texts, str) else tuple(texts)
         if not listed:
             raise BadParams("texts must hold at least one text")
-        new = _new(self, wiring, "embed", model, user, priority, None, submitted_at)
+        times = _times(submitted_at, deadline_s, deadline_at)
+        new = _new(self, wiring, "embed", model, times, user, priority, None)
         answered = wiring.interactive.run(new, EmbedRequest(model, listed))
         assert isinstance(answered.reply, EmbedReply)
         return Reply(answered, {"vectors": answered.reply.vectors.tolist()})
@@ -135,35 +154,66 @@ def _turns(prompt: str | None, messages: list[dict[str, str]] | None) -> tuple[M
         raise BadParams("each of messages must be an object with role and content") from None
 
 
+def _times(
+    submitted_at: float | None, deadline_s: float | None, deadline_at: float | None
+) -> tuple[datetime, datetime | None]:
+    """When the person asked, and until when they want the answer; None: they did not say."""
+    now = clock.now()
+    asked_at = now
+    if submitted_at is not None:
+        # A sender whose clock is ahead of ours cannot have asked in the future.
+        asked_at = min(now, _moment("submitted_at", submitted_at))
+        asked_at = max(asked_at, now - timedelta(hours=1))
+    if deadline_s is not None and deadline_at is not None:
+        raise BadParams("give either deadline_s or deadline_at")
+    if deadline_at is not None:
+        return asked_at, _moment("deadline_at", deadline_at)
+    if deadline_s is None:
+        return asked_at, None
+    if not _is_number(deadline_s) or not 0 < deadline_s <= _LONGEST_S:
+        raise BadParams(
+            f"deadline_s must be a number of seconds above 0 and at most {_LONGEST_S:g}, "
+            f"not {deadline_s!r}"
+        )
+    return asked_at, asked_at + timedelta(seconds=deadline_s)
+
+
+def _moment(name: str, epoch_s: float) -> datetime:
+    try:
+        return datetime.fromtimestamp(epoch_s, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        raise BadParams(f"{name} must be seconds since 1970, not {epoch_s!r}") from None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def _new(
     task: Task,
     wiring: Wiring,
     task_type: str,
     model: str,
+    times: tuple[datetime, datetime | None],
     user: str | None,
     priority: int,
     max_tokens: int | None,
-    submitted_at: float | None,
 ) -> NewRequest:
-    now = clock.now()
-    asked_at = now
-    if submitted_at is not None:
-        # A sender whose clock is ahead of ours cannot have asked in the future.
-        asked_at = min(now, datetime.fromtimestamp(submitted_at, UTC))
-        asked_at = max(asked_at, now - timedelta(hours=1))
+    submitted_at, deadline_at = times
     return NewRequest(
-        id=_as_uuid(task.request.id),
+        id=as_uuid(task.request.id),
         pool=wiring.interactive.pool_for(model),
         task_type=task_type,
         model=model,
-        submitted_at=asked_at,
+        submitted_at=submitted_at,
         user_id=user,
-        priority=priority,
+        priority=checked_priority(priority),
         max_tokens=max_tokens,
+        deadline_at=deadline_at,
     )
 
 
-def _as_uuid(task_id: str) -> uuid.UUID:
+def as_uuid(task_id: str) -> uuid.UUID:
     """Celery's ids are UUIDs; a sender's own words are made into one."""
     try:
         return uuid.UUID(task_id)

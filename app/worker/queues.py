@@ -6,6 +6,8 @@ from collections.abc import Collection
 
 from kombu import Exchange, Queue
 
+from app.domain.requests import MOST_PRIORITY, checked_priority
+
 INTERACTIVE = "interactive"
 BATCH = "batch"
 CONTROL = "control"
@@ -13,15 +15,36 @@ NAMES = (INTERACTIVE, BATCH, CONTROL)
 
 COMMANDS = "\n".join(f"  celery -A app worker -P threads -Q {name} -n {name}@%h" for name in NAMES)
 
+PRIORITY_STEPS = tuple(range(MOST_PRIORITY + 1))
+"""Redis and Valkey: a list for each priority, where kombu has only four unless it is told."""
+
 
 def queues(broker_url: str) -> list[Queue]:
-    """Declared for this broker: quorum queues on RabbitMQ, lists on Redis and Valkey."""
-    is_amqp = broker_url.split("://", maxsplit=1)[0] in ("amqp", "amqps", "pyamqp")
-    arguments = {"x-queue-type": "quorum"} if is_amqp else None
+    """Declared for this broker: lists on Redis and Valkey; on RabbitMQ quorum queues, but for
+    people a classic queue, since only those know ten priorities."""
+    by_name: dict[str, dict[str, str | int] | None] = dict.fromkeys(NAMES)
+    if is_rabbitmq(broker_url):
+        by_name = {name: {"x-queue-type": "quorum"} for name in NAMES}
+        by_name[INTERACTIVE] = {"x-max-priority": MOST_PRIORITY}
     return [
         Queue(name, Exchange(name, type="direct"), routing_key=name, queue_arguments=arguments)
-        for name in NAMES
+        for name, arguments in by_name.items()
     ]
+
+
+def broker_priority(priority: int, broker_url: str) -> int:
+    """What the broker must be told for a request of our `priority`, 0 to 9, the higher first.
+
+    RabbitMQ agrees with us; on Redis and Valkey kombu empties the list of priority 0 first.
+    BadParams: another number.
+    """
+    priority = checked_priority(priority)
+    return priority if is_rabbitmq(broker_url) else MOST_PRIORITY - priority
+
+
+def is_rabbitmq(broker_url: str) -> bool:
+    """Whether the broker speaks AMQP."""
+    return broker_url.split("://", maxsplit=1)[0] in ("amqp", "amqps", "pyamqp")
 
 
 def refusal(chosen: Collection[str], *, shared_is_wanted: bool) -> str | None:

@@ -1,0 +1,164 @@
+"""A caller who is gone: what was not sent is not sent, and a call in flight is closed at once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.errors import Abandoned, EndpointTimeout
+from app.services.leases import Leases
+from tests.processes import Processes, until
+from tests.rig import MakeRig, Rig
+from tests.served import Served, serving
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Served]:
+    """An engine in real time: an answer of 400 tokens takes five seconds."""
+    with serving("--places", "8", "--ledger") as served:
+        yield served
+
+
+@pytest.fixture
+def one(rig: MakeRig, processes: Processes) -> Rig:
+    """An endpoint with one place, an interactive worker, and an app to send with."""
+    places = json.loads(processes.environment["GIVEWAY_ENDPOINTS"])
+    places[0]["max_concurrency"] = 1
+    processes.environment["GIVEWAY_ENDPOINTS"] = json.dumps(places)
+    return rig()
+
+
+@pytest.fixture
+def app(one: Rig, processes: Processes) -> Iterator[Any]:
+    processes.worker("interactive").ready()
+    app = one.with_broker(processes.environment["GIVEWAY_BROKER__URL"])
+    yield app
+    app.close()
+    app.backend.result_consumer.stop()
+    app.backend.client.connection_pool.disconnect()
+
+
+def ask(app: Any, task_id: uuid.UUID | None = None, **more: Any) -> Any:
+    story = " ".join(f"In chapter {n} somebody does thing number {n}." for n in range(60))
+    asked = {"prompt": story, "model": "fake-chat", "max_tokens": 400}
+    return app.send_task(
+        "giveway.interactive.chat", kwargs=asked | more, task_id=str(task_id or uuid.uuid4())
+    )
+
+
+def outcome(one: Rig, request_id: str) -> tuple[str, str | None]:
+    rows = one.rows(
+        "SELECT state, error_code FROM interactive_requests WHERE id = :id", id=request_id
+    )
+    return tuple(rows[0]) if rows else ("unknown", None)  # type: ignore[return-value]
+
+
+def hung_up(one: Rig) -> int:
+    outcomes = one.endpoint.ledger()["outcomes"]
+    return sum(each["count"] for each in outcomes if each["outcome"] == "hung_up")
+
+
+def test_a_streaming_call_is_closed_when_its_caller_goes(one: Rig, app: Any) -> None:
+    sent = ask(app)
+    streams = "SELECT count(*) FROM interactive_requests WHERE first_token_at IS NOT NULL"
+    until(lambda: one.one(streams) == 1, 15, "the first token")
+    began = time.monotonic()
+    assert one.wiring.interactive.cancel(uuid.UUID(sent.id)) == "running"
+
+    until(lambda: hung_up(one) == 1, 3, "the end of the connection")
+    assert time.monotonic() - began < 1.5
+    with pytest.raises(Abandoned):
+        sent.get(timeout=5)
+    assert outcome(one, sent.id) == ("failed", "abandoned")
+
+
+def test_who_leaves_the_line_is_never_sent(one: Rig, app: Any) -> None:
+    one.endpoint.order({"kind": "delay", "delay_s": 3, "path": "chat"})
+    first = ask(app)
+    until(lambda: one.endpoint.ledger()["requests"] == 1, 10, "the first call")
+    second = ask(app)
+    until(lambda: outcome(one, second.id)[0] == "queued", 10, "the line")
+    assert one.wiring.interactive.cancel(uuid.UUID(second.id)) == "queued"
+
+    with pytest.raises(Abandoned, match="dropped unstarted"):
+        second.get(timeout=5)
+    assert outcome(one, second.id) == ("dropped", "abandoned")
+    one.wiring.interactive.cancel(uuid.UUID(first.id))
+    until(lambda: outcome(one, first.id)[0] == "failed", 5, "the first one's end")
+    assert one.endpoint.ledger()["requests"] == 1
+
+
+def test_a_request_that_is_taken_back_before_it_comes_is_dropped_as_it_comes(
+    one: Rig, app: Any
+) -> None:
+    task_id = uuid.uuid4()
+    assert one.wiring.interactive.cancel(task_id) is None
+    with pytest.raises(Abandoned, match="dropped unstarted"):
+        ask(app, task_id).get(timeout=10)
+    row = one.rows("SELECT state, error_code, pool, model FROM interactive_requests")
+    assert row == [("dropped", "abandoned", "main", "fake-chat")]
+    assert one.endpoint.ledger()["requests"] == 0
+
+
+def test_a_deadline_that_passes_in_the_line_is_said_and_nothing_is_sent(one: Rig, app: Any) -> None:
+    one.endpoint.order({"kind": "delay", "delay_s": 3, "path": "chat"})
+    ask(app)
+    until(lambda: one.endpoint.ledger()["requests"] == 1, 10, "the first call")
+    late = ask(app, deadline_s=0.5)
+    with pytest.raises(EndpointTimeout, match="dropped unstarted"):
+        late.get(timeout=2)
+    assert outcome(one, late.id) == ("dropped", "timeout")
+    assert one.endpoint.ledger()["requests"] == 1
+
+
+def test_ctrl_c_takes_the_question_back(one: Rig, app: Any, processes: Processes) -> None:
+    import os
+
+    one.endpoint.order({"kind": "hang", "path": "chat"})
+    asking = subprocess.Popen(
+        [sys.executable, "-m", "app.cli.main", "ask", "hello there", "--model", "fake-chat"],
+        env={**os.environ, **processes.environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: one.endpoint.ledger()["requests"] == 1, 15, "the call")
+    asking.send_signal(signal.SIGINT)
+    _out, said = asking.communicate(timeout=10)
+
+    assert "Traceback" not in said
+    until(lambda: hung_up(one) == 1, 3, "the end of the connection")
+    ended = "SELECT state, error_code FROM interactive_requests"
+    until(lambda: one.rows(ended) == [("failed", "abandoned")], 3, "the row's end")
+
+
+def test_without_the_look_nobody_notices_that_a_caller_went(
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mutant: the lease thread does not look."""
+    import threading
+
+    from app import clock
+    from app.domain.inference import ChatRequest, Message
+    from app.domain.requests import NewRequest
+
+    monkeypatch.setattr(Leases, "look", lambda *_: None)
+    one = rig(batch={"heartbeat_s": 0.3})
+    one.endpoint.order({"kind": "delay", "delay_s": 2, "path": "chat"})
+    request = NewRequest(uuid.uuid4(), "main", "chat", "fake-chat", clock.now())
+    asked = ChatRequest("fake-chat", (Message("user", "hello"),), 4)
+    person = threading.Thread(target=one.wiring.interactive.run, args=(request, asked))
+    person.start()
+    until(lambda: one.endpoint.ledger()["requests"] == 1, 5, "the call")
+    one.wiring.interactive.cancel(request.id)
+    person.join(10)
+    assert hung_up(one) == 0
+    assert outcome(one, str(request.id)) == ("done", None)

@@ -1,0 +1,145 @@
+"""Priority, the higher first and then the older: in our rows and in both brokers."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from celery import Celery
+
+from app import clock
+from app.worker.queues import broker_priority
+from tests.processes import Processes, until
+from tests.rabbitmq import rabbitmq_at, rabbitmq_missing
+from tests.rig import MakeRig, Rig
+from tests.served import Served
+
+PRIORITIES = random.Random(7).sample(range(10), 10)
+BROKERS = [
+    "valkey",
+    pytest.param(
+        "rabbitmq",
+        marks=[
+            pytest.mark.rabbitmq,
+            pytest.mark.skipif(rabbitmq_missing() is not None, reason="RabbitMQ is not installed"),
+        ],
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def rabbitmq_url() -> Iterator[Callable[[], str]]:
+    """A node for this module, started by the first who asks for it."""
+    started: list[str] = []
+    with ExitStack() as stack:
+
+        def start() -> str:
+            if not started:
+                folder = stack.enter_context(
+                    TemporaryDirectory(prefix="giveway-", ignore_cleanup_errors=True)
+                )
+                started.append(stack.enter_context(rabbitmq_at(Path(folder).resolve())))
+            return started[0]
+
+        yield start
+
+
+@pytest.fixture
+def stack(
+    request: pytest.FixtureRequest,
+    rabbitmq_url: Callable[[], str],
+    tmp_path: Path,
+    migrated_url: str,
+    endpoint: Served,
+) -> Iterator[Processes]:
+    """Processes on the broker that the test names, and an endpoint with a single place."""
+    is_valkey = request.param == "valkey"
+    url = request.getfixturevalue("fresh_broker_url") if is_valkey else rabbitmq_url()
+    one = Processes(tmp_path, migrated_url, url, endpoint.url)
+    places = json.loads(one.environment["GIVEWAY_ENDPOINTS"])
+    places[0]["max_concurrency"] = 1
+    one.environment["GIVEWAY_ENDPOINTS"] = json.dumps(places)
+    yield one
+    one.end()
+
+
+@pytest.fixture
+def one(rig: MakeRig) -> Rig:
+    return rig()
+
+
+def strangers(url: str) -> Celery:
+    """The app of somebody who has nothing of ours and tells the broker nothing of priority."""
+    app = Celery("stranger", broker=url, set_as_current=False)
+    on_rabbitmq = {"exchange": "interactive", "routing_key": "interactive"}
+    sent_by = on_rabbitmq if url.startswith("amqp") else {"queue": "interactive"}
+    app.conf.task_routes = {"giveway.*": sent_by}
+    app.conf.task_ignore_result = True
+    return app
+
+
+def ask(app: Celery, priority: int, told: int | None) -> None:
+    app.send_task(
+        "giveway.interactive.chat",
+        kwargs={
+            "prompt": "Say something.",
+            "model": "fake-chat",
+            "max_tokens": 4,
+            "priority": priority,
+            "submitted_at": clock.now().timestamp(),
+        },
+        priority=told,
+        expires=60,
+    )
+
+
+def served(
+    one: Rig, stack: Processes, told: Callable[[int], int] | None, threads: int
+) -> list[int]:
+    """The priorities in the order of their calls, of ten that came while the place was taken.
+
+    `told` gives what the broker is told; None: a stranger sends them.
+    """
+    url = stack.environment["GIVEWAY_BROKER__URL"]
+    stack.worker("interactive", "-c", str(threads)).ready()
+    app = strangers(url) if told is None else one.with_broker(url)
+    one.endpoint.order({"kind": "delay", "delay_s": 2.0, "path": "chat", "remaining": 1})
+    ask(app, 0, None)
+    until(lambda: one.endpoint.ledger()["requests"] == 1, 10, "the first call")
+    for priority in PRIORITIES:
+        ask(app, priority, None if told is None else told(priority))
+    if threads > len(PRIORITIES):
+        queued = "SELECT count(*) FROM interactive_requests WHERE state = 'queued'"
+        until(lambda: one.one(queued) == len(PRIORITIES), 10, "the line")
+    done = "SELECT count(*) FROM interactive_requests WHERE state = 'done'"
+    until(lambda: one.one(done) == len(PRIORITIES) + 1, 20, "the answers")
+    app.close()
+    rows = one.rows("SELECT priority FROM interactive_requests ORDER BY started_at OFFSET 1")
+    return [priority for (priority,) in rows]
+
+
+@pytest.mark.parametrize("stack", BROKERS, indirect=True)
+def test_who_waits_for_a_place_is_served_by_priority_whatever_the_broker_knows(
+    stack: Processes, one: Rig
+) -> None:
+    assert served(one, stack, None, threads=16) == sorted(PRIORITIES, reverse=True)
+
+
+@pytest.mark.parametrize("stack", BROKERS, indirect=True)
+def test_who_waits_at_the_broker_comes_out_by_priority(stack: Processes, one: Rig) -> None:
+    url = stack.environment["GIVEWAY_BROKER__URL"]
+    order = served(one, stack, lambda priority: broker_priority(priority, url), threads=1)
+    assert order == sorted(PRIORITIES, reverse=True)
+
+
+@pytest.mark.parametrize("stack", ["valkey"], indirect=True)
+def test_our_numbers_told_to_valkey_as_they_are_would_turn_the_order_round(
+    stack: Processes, one: Rig
+) -> None:
+    """The mutant: no mapping."""
+    assert served(one, stack, lambda priority: priority, threads=1) == sorted(PRIORITIES)
