@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from app import clock, errors
-from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest, rough_tokens
+from app.domain.inference import ChatReply, ChatRequest, EmbedRequest, rough_tokens
+from app.domain.pricing import money
+from app.domain.tokens import surely_fits
+from app.inference.tokens import Counters
 from app.inference.wire import Wire
 from app.inference.wires import Wires
-from app.kinds.base import Read, Unit
+from app.kinds.base import Answer, Call, OneCall, Read, Unit
+from app.services.claiming import Claimed
+from app.services.rates import Rates
 from app.services.work import Work
 
 _HONOUR_PRIORITY = frozenset({"vllm", "simulated"})
@@ -17,17 +22,62 @@ _HONOUR_PRIORITY = frozenset({"vllm", "simulated"})
 _BATCH_PRIORITY = 10
 
 
-def called(wires: Wires, work: Work, batch: Sequence[Unit], deadline_s: float) -> Read:
-    """What the kind reads in the endpoint's answer. Raises a leaf of EndpointError."""
-    request = work.kind.request(batch, work.params)
-    wire = wires.of(work.claimed.endpoint)
-    reply: EmbedReply | ChatReply
-    if isinstance(request, EmbedRequest):
-        dimension = work.collection.dimension if work.collection else None
-        reply = wire.embed(request, deadline_s=deadline_s, dim=dimension)
-    else:
-        reply = _streamed(work, wire, request, deadline_s)
-    return work.kind.read(batch, reply, work.params)
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Makes a chunk's calls, each within the endpoint's rate budget and `deadline_s`."""
+
+    wires: Wires
+    rates: Rates
+    counters: Counters
+    deadline_s: float
+
+    def called(self, work: Work, batch: Sequence[Unit]) -> Read:
+        """What the kind reads in the endpoint's answer. Raises a leaf of EndpointError."""
+        assert isinstance(work.kind, OneCall)
+        reply = self.reply_to(work, work.kind.request(batch, work.params))
+        return work.kind.read(batch, reply, work.params)
+
+    def reply_to(self, work: Work, request: Call) -> Answer:
+        """The answer to one request of the chunk. Raises a leaf of EndpointError."""
+        spec = work.claimed.endpoint
+        try:
+            wire = self.wires.of(spec)
+        except errors.ConfigError as error:  # Its key is not set in this process.
+            raise errors.AuthFailed(str(error)) from error
+        work.task = "embed" if isinstance(request, EmbedRequest) else "chat"
+        if request.model != work.claimed.choice.model:  # A degraded endpoint stands in.
+            request = replace(request, model=work.claimed.choice.model)
+        with self.rates.held(spec, request, deadline_s=self.deadline_s, interactive=False) as hold:
+            work.called_at = clock.monotonic_s()
+            reply: Answer
+            if isinstance(request, EmbedRequest):
+                dimension = work.collection.dimension if work.collection else None
+                reply = wire.embed(request, deadline_s=self.deadline_s, dim=dimension)
+            else:
+                reply = _streamed(work, wire, request, self.deadline_s)
+            hold.used(reply.usage)
+        return reply
+
+    def too_long(self, claimed: Claimed, units: Sequence[Unit]) -> dict[int, int]:
+        """Tokens of each item that is longer than the endpoint takes, by seq.
+
+        Only what is known: a text is not refused by a guess, nor counted where it surely fits.
+        """
+        most = claimed.endpoint.max_input_tokens
+        if most is None:
+            return {}
+        long = [unit for unit in units if not surely_fits(unit.text, most)]
+        if not long:
+            return {}
+        tokens = self.counters.of(claimed.endpoint, claimed.choice.model)
+        counted = tokens.count([unit.text for unit in long])
+        if counted.is_rough:
+            return {}
+        return {
+            unit.item.seq: count
+            for unit, count in zip(long, counted.counts, strict=True)
+            if count > most
+        }
 
 
 def _streamed(work: Work, wire: Wire, request: ChatRequest, deadline_s: float) -> ChatReply:
@@ -51,6 +101,7 @@ def _streamed(work: Work, wire: Wire, request: ChatRequest, deadline_s: float) -
     except errors.Abandoned:
         given = sum(rough_tokens(message.content) for message in request.messages)
         work.wasted += given + len(pieces)
+        work.wasted_money += money(work.claimed.endpoint, given, len(pieces))
         raise
     finally:
         work.held.streams = False
