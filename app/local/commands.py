@@ -33,6 +33,16 @@ def beat(schedule: str) -> Command:
     return _celery("beat", "--schedule", schedule, "--pidfile", "", "--loglevel", "WARNING")
 
 
+def scaling() -> Command:
+    """Starts and stops the endpoints of pools that are scaled by processes."""
+    return ("app.cli.main", "scaling", "agent")
+
+
+def metrics(host: str, port: int) -> Command:
+    """What Prometheus reads, at http://`host`:`port`/metrics."""
+    return ("app.cli.main", "metrics", "--serve", "--host", host, "--port", str(port))
+
+
 def flower(host: str, port: int | str, history: str) -> Command:
     """The window on the workers; `history` is saved every five seconds.
 

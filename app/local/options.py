@@ -10,10 +10,10 @@ from app.errors import UnknownName
 
 POSTGRES, VALKEY, SIMULATED = "postgres", "valkey", "simulated"
 INTERACTIVE, BATCH, CONTROL = "interactive", "batch", "control"
-BEAT, FLOWER = "beat", "flower"
+BEAT, FLOWER, SCALING = "beat", "flower", "scaling"
 MIGRATIONS = "migrations"
 WORKERS = (INTERACTIVE, BATCH, CONTROL)
-PROCESSES = (POSTGRES, VALKEY, SIMULATED, *WORKERS, BEAT, FLOWER)
+PROCESSES = (POSTGRES, VALKEY, SIMULATED, *WORKERS, BEAT, FLOWER, SCALING)
 
 
 @dataclass(frozen=True, slots=True)

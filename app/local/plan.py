@@ -14,6 +14,7 @@ from app.local.options import (
     INTERACTIVE,
     MIGRATIONS,
     POSTGRES,
+    SCALING,
     VALKEY,
     StackOptions,
 )
@@ -22,7 +23,8 @@ from app.local.spec import ProcessSpec
 from app.local.state import Addresses
 from app.settings import Settings
 
-CONTROL_THREADS = 4
+CONTROL_THREADS = 8
+"""Two launches, the webhooks and an index may take long; ticks must find a thread all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ def plan(settings: Settings, options: StackOptions, choices: Choices) -> StackPl
             specs.append(
                 processes.worker(choices, environment, after, queue=queue, threads=threads)
             )
+    if options.wants(SCALING) and any(one.target == "process" for one in settings.scaling):
+        specs.append(processes.scaling(choices, environment, after))
     # These two need no table, so they come up while the database is still being made.
     broker = (VALKEY,) if choices.valkey else ()
     if options.wants(BEAT):

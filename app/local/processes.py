@@ -8,7 +8,7 @@ from functools import partial
 
 from app.local import commands, tidying
 from app.local.choices import Choices, FlowerChoice
-from app.local.options import BEAT, FLOWER, MIGRATIONS, SIMULATED
+from app.local.options import BEAT, FLOWER, MIGRATIONS, SCALING, SIMULATED
 from app.local.ports import answers
 from app.local.spec import ProcessSpec
 from app.local.told import reachable
@@ -75,6 +75,22 @@ def beat(choices: Choices, told: Environment, after: tuple[str, ...]) -> Process
         prepare=partial(tidying.without_schedule, schedule),
         stop_stage=1,
         stop_timeout_s=5.0,
+    )
+
+
+def scaling(choices: Choices, told: Environment, after: tuple[str, ...]) -> ProcessSpec:
+    """The agent of automatic scaling. Its own processes die with it."""
+    return ProcessSpec(
+        name=SCALING,
+        argv=_python(commands.scaling()),
+        env=told,
+        cwd=choices.cwd,
+        after=after,
+        ready_line=r"^scaling ",
+        ready_timeout_s=60.0,
+        # After the workers, who give back what they have: then nothing is in flight any more.
+        stop_stage=1,
+        stop_timeout_s=40.0,
     )
 
 

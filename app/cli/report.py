@@ -1,0 +1,68 @@
+"""`giveway report`: what happened lately, as tables, as JSON, or as one page of HTML."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from app.cli import render
+from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
+from app.domain.moments import seconds
+from app.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.domain.reports import Report
+
+PANEL = "Operations"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `app`."""
+    app.command()(report)
+
+
+def report(
+    since: Annotated[str, typer.Option(help="How far back: 10m, 1h, 2d.")] = "1h",
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html",
+            metavar="FILE",
+            help="Write one page that needs nothing else.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: JsonFlag = False,
+    config: Config = None,
+    data: Data = DEFAULT_DATA,
+) -> None:
+    """Tell what happened: backlog, endpoints, limits, jobs, errors, people, tokens and money.
+
+    All of it is of one moment. Kinds, keys, codes and numbers only: no texts of anybody.
+    """
+    since_s = seconds(since)
+    if not since_s > 0:
+        raise UsageError(f"--since {since!r} must be more than nothing, such as 1h")
+    if html is not None and not html.resolve().parent.is_dir():
+        raise UsageError(f"{html}: there is no such folder")
+    with wiring_for(config, data) as wiring:
+        found = wiring.reporting.report(since_s)
+    if html is not None:
+        from app.cli.parts.report_page import page
+
+        html.write_text(page(found), encoding="utf-8")
+        render.note(f"written: {html}")
+    if as_json:
+        render.json_document(document(found))
+    elif html is None:
+        from app.cli.parts.report_view import print_report
+
+        print_report(found)
+
+
+def document(found: Report) -> dict[str, Any]:
+    """The report as JSON takes it."""
+    return {**asdict(found), "tokens": found.tokens, "money": found.money}

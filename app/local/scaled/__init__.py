@@ -1,0 +1,1 @@
+"""Endpoints as processes of this machine, as many as automatic scaling wants."""
