@@ -10,7 +10,7 @@
     ├── EndpointError         one call to a model server ended badly; `code` goes into results
     │   ├── RateLimited · QuotaExhausted · Overloaded · EndpointTimeout · ConnectionFailed
     │   ├── ServerFault · BadRequest · TooLong · AuthFailed · ContentRefused · ModelMissing
-    │   └── BadReply · Abandoned
+    │   └── BadReply · Abandoned · BudgetSpent
     └── LeaseLost             somebody else holds the chunk now; stop quietly
 
 Errors do not know HTTP and do not know the terminal: `cli.render` and `api.problems` map them.
@@ -185,15 +185,33 @@ class ModelMissing(EndpointError):
 
 
 class BadReply(EndpointError):
-    """A reply that cannot be right: short, doubled indices, NaN, wrong length, not JSON."""
+    """A reply that cannot be right: short, doubled indices, NaN, wrong length, not JSON.
+
+    `doubtful`: it may be what was expected of the endpoint that is wrong, not the endpoint.
+    """
 
     code = "bad_reply"
+
+    def __init__(
+        self, message: str, retry_after_s: float | None = None, *, doubtful: bool = False
+    ) -> None:
+        super().__init__(message, retry_after_s)
+        self.doubtful = doubtful
 
 
 class Abandoned(EndpointError):
     """We closed the call ourselves: its place was wanted back, or its caller is gone."""
 
     code = "abandoned"
+
+
+class BudgetSpent(EndpointError):
+    """The call was not made: the endpoint's rate budget has no room for it now.
+
+    `retry_after_s` is when it may have; None: never, the call is larger than the whole budget.
+    """
+
+    code = "rate_budget"
 
 
 class LeaseLost(GivewayError):

@@ -10,40 +10,63 @@ import os
 import random
 import socket
 import uuid
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from app.domain.events import Nobody, Observer
 from app.domain.retry import RetryPolicy
 from app.domain.routing import EndpointSpec
 from app.domain.throttle.policies import check_options
 from app.domain.throttle.values import Bounds, PolicySettings
-from app.errors import StackNotRunning
+from app.errors import ConfigError, StackNotRunning
+from app.kinds.registry import declare as declare_kinds
 from app.services.doorbell import Doorbell
 from app.services.pools import Pool, Pools
-from app.settings import EndpointSettings, PoolSettings, Settings, load
+from app.settings import EndpointSettings, PoolSettings, ScalingSettings, Settings, load
 
 if TYPE_CHECKING:
+    from app.inference.tokens import Counters
     from app.inference.wires import Wires
+    from app.metrics.exposition import Exposition
+    from app.metrics.recorder import Recorder
     from app.services.calibration import Calibration
+    from app.services.collections import Collections
     from app.services.completion import Completion
+    from app.services.endpoints import Endpoints
+    from app.services.estimating import Estimating
+    from app.services.evaluation import Evaluation
     from app.services.execution import Execution
+    from app.services.indexing import Indexing
     from app.services.inspection import Inspection
     from app.services.interactive import Interactive
+    from app.services.launching import Launching
+    from app.services.learning import Learning
     from app.services.leases import Leases
+    from app.services.probing import Probing
+    from app.services.rates import Rates
+    from app.services.reporting import Reporting
     from app.services.rescue import Rescue
     from app.services.retention import Retention
     from app.services.ringing import Ringing
+    from app.services.scaling import Scaling, Target
+    from app.services.scheduling import Scheduling
     from app.services.scraping import Scraping
     from app.services.searching import Searching
+    from app.services.standing import Rules
     from app.services.steering import Steering
     from app.services.submission import Submission
+    from app.services.telling import Telling
     from app.services.throttling import Throttling
     from app.storage.database import Database
+    from app.storage.gauge_store import Backlog, EndpointGauges, PoolGauges
 
 _HOUR_S = 3600.0
+_DAY_S = 86_400.0
 _PER_TOKEN_MS = PolicySettings().per_token_target_ms
 
 
@@ -52,6 +75,7 @@ class Wiring:
 
     def __init__(self, settings: Settings, observer: Observer | None = None) -> None:
         self.settings = settings
+        declare_kinds(settings.kinds.modules)
         self.observer: Observer = observer or Nobody()
         self._incarnation: tuple[int, str] | None = None
         self.worker_name = f"{socket.gethostname()}.{os.getpid()}"
@@ -87,6 +111,11 @@ class Wiring:
         )
 
     @cached_property
+    def data(self) -> Path | None:
+        """Folder for what is put on disk for a while; None: the machine's own place for that."""
+        return None
+
+    @cached_property
     def threads(self) -> int:
         """Threads of this process that use the database; set by the worker before first use."""
         return 4
@@ -94,6 +123,13 @@ class Wiring:
     @property
     def _connections(self) -> int:
         return min(self.threads + 2, 40)
+
+    @cached_property
+    def recorder(self) -> Recorder:
+        """The event log's writer; the worker floor and the command line make it the observer."""
+        from app.metrics.recorder import Recorder
+
+        return Recorder(lambda: self.database)
 
     @cached_property
     def pools(self) -> Pools:
@@ -121,12 +157,34 @@ class Wiring:
         specs = tuple(_endpoint(e) for e in self.settings.endpoints if e.pool == pool.name)
         return Pool(bounds, policy, specs)
 
+    def pools_with(self, model: str | None) -> Pools:
+        """The pools; those of this moment, where no declared endpoint serves `model`."""
+        from app.services.pools import with_added
+
+        if model in self.pools.models or (model is None and self.pools.endpoints):
+            return self.pools
+        return with_added(self.database, self.pools)
+
     @cached_property
     def wires(self) -> Wires:
         """Clients of the endpoints."""
         from app.inference.wires import Wires
 
         return Wires()
+
+    @cached_property
+    def counters(self) -> Counters:
+        """Token counts before a call."""
+        from app.inference.tokens import Counters
+
+        return Counters(self.wires)
+
+    @cached_property
+    def rates(self) -> Rates:
+        """Rate budgets."""
+        from app.services.rates import Rates
+
+        return Rates(self.database, self.counters, self.settings.batch.lease_s)
 
     @cached_property
     def leases(self) -> Leases:
@@ -146,7 +204,27 @@ class Wiring:
         """Submitting jobs."""
         from app.services.submission import Submission
 
-        return Submission(self.database, self.pools, self.settings.batch.chunk_items, self.observer)
+        batch = self.settings.batch
+        return Submission(
+            self.database, self.pools, batch.chunk_items, batch.micro_batch_items, self.observer
+        )
+
+    @cached_property
+    def launching(self) -> Launching:
+        """Making jobs of templates."""
+        from app.services.launching import Launching
+
+        return Launching(self.submission, self.data)
+
+    @cached_property
+    def estimating(self) -> Estimating:
+        """Saying what a job would take."""
+        from app.services.estimating import Estimating
+        from app.services.work import BatchLimits
+
+        batch = self.settings.batch
+        limits = BatchLimits(batch.micro_batch_items, batch.micro_batch_tokens)
+        return Estimating(self.database, self.pools, self.counters.of, limits, batch.chunk_items)
 
     @cached_property
     def ringing(self) -> Ringing:
@@ -156,8 +234,22 @@ class Wiring:
         return Ringing(self.database, self.pools, self.doorbell)
 
     @cached_property
+    def rules(self) -> Rules:
+        """By what endpoints are judged."""
+        from app.domain.health import HealthPolicy
+        from app.services.standing import Rules
+
+        batch, health = self.settings.batch, self.settings.health
+        return Rules(
+            RetryPolicy(batch.max_attempts, batch.retry_base_s, batch.retry_max_s),
+            HealthPolicy(**health.model_dump()),
+            random.random,
+        )
+
+    @cached_property
     def execution(self) -> Execution:
         """Working on chunks."""
+        from app.services.calling import Caller
         from app.services.execution import Execution
         from app.services.work import BatchLimits
 
@@ -165,29 +257,35 @@ class Wiring:
         return Execution(
             self.database,
             self.pools,
-            self.wires,
+            Caller(self.wires, self.rates, self.counters, batch.call_timeout_s),
             self.leases,
             BatchLimits(batch.micro_batch_items, batch.micro_batch_tokens, batch.call_timeout_s),
-            RetryPolicy(batch.max_attempts, batch.retry_base_s, batch.retry_max_s),
+            self.rules,
             self.observer,
             self.worker,
-            random.random,
         )
 
     @cached_property
     def interactive(self) -> Interactive:
         """Answering people."""
+        from app.domain.merging import MergeRule
         from app.services.interactive import Interactive
+        from app.services.places import Places
+        from app.services.serving import Serving
 
-        interactive = self.settings.interactive
+        interactive, merging = self.settings.interactive, self.settings.merging
+        places = Places(self.database, self.pools, self.leases, self.worker)
+        timeout_s = interactive.call_timeout_s
         return Interactive(
             self.database,
             self.pools,
-            self.wires,
+            Serving(self.database, places, self.wires, self.rates, timeout_s, self.rules),
             self.leases,
-            self.worker,
             interactive.deadline_s,
-            interactive.call_timeout_s,
+            timeout_s,
+            MergeRule(
+                merging.wait_ms / 1000, merging.most_texts, self.settings.batch.micro_batch_tokens
+            ),
         )
 
     @cached_property
@@ -211,11 +309,39 @@ class Wiring:
         return Scraping(self.wires)
 
     @cached_property
+    def probing(self) -> Probing:
+        """Probing endpoints that are open, and comparing their paces."""
+        from app.services.probing import Probing
+
+        return Probing(self.database, self.pools, self.wires, self.rules, self.observer)
+
+    @cached_property
+    def endpoints(self) -> Endpoints:
+        """Endpoints at run time."""
+        from app.services.endpoints import Endpoints
+
+        return Endpoints(self.database, self.pools, self.observer)
+
+    @cached_property
     def calibration(self) -> Calibration:
         """Measuring endpoints."""
         from app.services.calibration import Calibration
 
         return Calibration(self.wires)
+
+    @cached_property
+    def scaling(self) -> Scaling:
+        """Deciding how many endpoints come and go."""
+        from app.services.scaling import Scaling
+
+        return Scaling(
+            self.database,
+            self.pools,
+            [_target(one) for one in self.settings.scaling],
+            self.settings.batch.micro_batch_items,
+            self.settings.scaling_tick_s,
+            self.observer,
+        )
 
     @cached_property
     def rescue(self) -> Rescue:
@@ -232,6 +358,28 @@ class Wiring:
         return Completion(self.database, self.observer)
 
     @cached_property
+    def scheduling(self) -> Scheduling:
+        """Launching jobs by the clock."""
+        from app.services.scheduling import Scheduling
+
+        return Scheduling(self.database, self.launching, self.observer, random.random)
+
+    @cached_property
+    def telling(self) -> Telling:
+        """Telling others of a job's end."""
+        from app.services.telling import Telling
+
+        webhooks = self.settings.webhooks
+        return Telling(
+            self.database,
+            webhooks.max_attempts,
+            webhooks.timeout_s,
+            self.observer,
+            random.random,
+            allow_private=webhooks.allow_private,
+        )
+
+    @cached_property
     def retention(self) -> Retention:
         """Pruning."""
         from app.services.retention import Retention
@@ -240,7 +388,17 @@ class Wiring:
             self.database,
             self.settings.interactive.keep_requests_h * _HOUR_S,
             self.settings.throttle.keep_decisions_h * _HOUR_S,
+            self.settings.retention.keep_events_days * _DAY_S,
+            self.settings.retention.keep_jobs_days * _DAY_S,
+            self.settings.retention.keep_deliveries_days * _DAY_S,
         )
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """Reading evaluation runs."""
+        from app.services.evaluation import Evaluation
+
+        return Evaluation(self.database)
 
     @cached_property
     def inspection(self) -> Inspection:
@@ -250,11 +408,60 @@ class Wiring:
         return Inspection(self.database, self.pools)
 
     @cached_property
+    def reporting(self) -> Reporting:
+        """Looking back."""
+        from app.services.reporting import Reporting
+
+        return Reporting(self.database, self.pools, self.settings.batch.micro_batch_items)
+
+    @cached_property
+    def exposition(self) -> Exposition:
+        """What Prometheus reads."""
+        from app.metrics.exposition import Exposition, Known
+        from app.services.pool_now import pool_now
+        from app.services.waiting import requests_in
+
+        most = self.settings.batch.micro_batch_items
+
+        def describe(
+            now: PoolGauges, endpoints: Sequence[EndpointGauges], backlog: Sequence[Backlog]
+        ) -> Known | None:
+            pool = self.pools.by_name.get(now.pool)
+            if pool is None:
+                return None
+            here = pool_now(pool, now, endpoints)
+            return Known(here.limit, here.bounds.total, here.targets, requests_in(backlog, most))
+
+        return Exposition(self.database, describe)
+
+    @cached_property
     def steering(self) -> Steering:
         """Pausing, cancelling, overriding."""
         from app.services.steering import Steering
 
-        return Steering(self.database, self.pools)
+        return Steering(self.database, self.pools, self.observer)
+
+    @cached_property
+    def collections(self) -> Collections:
+        """Collections as a whole."""
+        from app.services.collections import Collections
+
+        return Collections(self.database)
+
+    @cached_property
+    def learning(self) -> Learning:
+        """Learning how large a micro-batch may be."""
+        from app.services.learning import Learning
+
+        return Learning(self.database, self.pools)
+
+    @cached_property
+    def indexing(self) -> Indexing:
+        """Building and dropping their indexes."""
+        from app.domain.indexing import IndexRules
+        from app.services.indexing import Indexing
+
+        return Indexing(self.database, IndexRules())
 
     @cached_property
     def searching(self) -> Searching:
@@ -285,6 +492,45 @@ class NoDoorbell:
     def ring(self, rings: object) -> int:  # noqa: ARG002
         """Nothing goes out."""
         return 0
+
+
+def _target(one: ScalingSettings) -> Target:
+    from app.domain.autoscale import Rules
+    from app.services.scaling import Target
+
+    rules = Rules(
+        minimum=one.minimum,
+        maximum=one.maximum,
+        backlog_per_endpoint=one.backlog_per_endpoint,
+        oldest_wait_s=one.oldest_wait_s,
+        idle_share=one.idle_share,
+        hold_s=one.hold_s,
+        out_cooldown_s=one.out_cooldown_s,
+        in_cooldown_s=one.in_cooldown_s,
+        start_timeout_s=one.start_timeout_s,
+    )
+    return Target(
+        one.pool,
+        rules,
+        one.max_concurrency,
+        waits_for_start=one.target == "process",
+        hook=one.command if one.target == "hook" else (),
+        hook_timeout_s=one.hook_timeout_s,
+    )
+
+
+def endpoint_of(declaration: Mapping[str, Any]) -> EndpointSpec:
+    """The endpoint of a declaration, by the rules of `[[endpoints]]`. ConfigError says which is
+    broken; what was given is not repeated, for it may be a key."""
+    try:
+        return _endpoint(EndpointSettings(**declaration))
+    except ValidationError as error:
+        faults = [
+            f"{'.'.join(map(str, fault['loc'])) or 'endpoint'}: "
+            f"{fault['msg'].removeprefix('Value error, ')}"
+            for fault in error.errors(include_url=False, include_context=False)
+        ]
+        raise ConfigError("\n".join(faults)) from None
 
 
 def _endpoint(endpoint: EndpointSettings) -> EndpointSpec:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app import clock
+from app.domain import moments
 from app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,8 +41,8 @@ JsonFlag = Annotated[
 ]
 DEFAULT_DATA = Path(".giveway")
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d)?")
-_UNITS_S = {"ms": 0.001, "s": 1.0, None: 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+seconds = moments.seconds
+"""`90`, `90s`, `15m`, `1h`, `2d` in seconds."""
 
 
 def settings_for(config: Path | None, data: Path) -> Settings:
@@ -72,41 +70,15 @@ def wiring_for(config: Path | None, data: Path) -> Iterator[Wiring]:
 
     settings = settings_for(config, data)
     wiring = Wiring(settings)
+    wiring.observer = wiring.recorder
+    wiring.data = data if data.is_dir() else None
     try:
         yield wiring
     finally:
         made = vars(wiring)  # cached properties: what was used
-        for name in ("wires", "database"):
+        for name in ("recorder", "wires", "database"):
             if name in made:
                 made[name].close()
-
-
-def seconds(text: str) -> float:
-    """`90`, `90s`, `15m`, `1h`, `2d` in seconds. UsageError: something else."""
-    match = _DURATION.fullmatch(text.strip().lower())
-    if match is None:
-        raise UsageError(f"no duration {text!r}; write it like 30s, 15m, 1h or 2d")
-    return float(match[1]) * _UNITS_S[match[2]]
-
-
-def moment(text: str | None) -> datetime | None:
-    """`8h` from now, or an ISO date and time (this machine's zone where none is said); aware.
-
-    UsageError: something else, or a moment that has passed.
-    """
-    if text is None:
-        return None
-    now = clock.now()
-    if _DURATION.fullmatch(text.strip().lower()):
-        return now + timedelta(seconds=seconds(text))
-    try:
-        at = datetime.fromisoformat(text.strip())
-    except ValueError:
-        raise UsageError(f"no moment {text!r}; write it like 8h or 2026-12-01T06:00") from None
-    at = at.astimezone()
-    if at <= now:
-        raise UsageError(f"{text!r} has passed; it is {now:%Y-%m-%d %H:%M} UTC now")
-    return at
 
 
 def one_pool(wiring: Wiring, name: str | None) -> str:

@@ -1,10 +1,11 @@
-"""`giveway export` and `giveway results`: what was made, as a file."""
+"""`giveway export` and `giveway results`: what was made, as a file or in a table of yours."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from typing import Annotated, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +13,10 @@ from app import clock
 from app.cli import render
 from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
 from app.errors import UsageError
+
+if TYPE_CHECKING:
+    from app.storage.sinks.vector_table import Target
+    from app.wiring import Wiring
 
 PANEL = "Collections"
 
@@ -23,9 +28,27 @@ Format = Annotated[
     typer.Option(
         "--format",
         "-f",
-        help="jsonl or csv; default: told from the file's ending, else jsonl.",
+        help="jsonl, csv or parquet; default: told from the file's ending, else jsonl.",
         show_default=False,
     ),
+]
+_TABLE = "Into a table with pgvector"
+
+
+def _of_table(help: str, *names: str, **more: Any) -> Any:  # noqa: A002
+    return typer.Option(*names, help=help, rich_help_panel=_TABLE, show_default=False, **more)
+
+
+To = Annotated[
+    str | None, _of_table("A Postgres, or env:NAME, a variable with its URL.", metavar="URL")
+]
+Table = Annotated[str | None, _of_table("Its table; a schema may stand before it.")]
+IdColumn = Annotated[str, _of_table("Column of the item's key; default: id.")]
+VectorColumn = Annotated[str, _of_table("Column of the vector; default: embedding.")]
+PieceColumn = Annotated[str | None, _of_table("Column of the piece, where texts were split.")]
+Create = Annotated[bool, _of_table("Make the table if it is not there.", "--create")]
+OnlyExisting = Annotated[
+    bool, _of_table("Leave out items that the table lacks.", "--only-existing")
 ]
 Rows = Generator[Mapping[str, Any], None, None]
 
@@ -40,18 +63,44 @@ def export(
     collection: Annotated[str, typer.Argument(metavar="COLLECTION")],
     output: Output = "-",
     format: Format = None,  # noqa: A002
+    to: To = None,
+    table: Table = None,
+    id_column: IdColumn = "id",
+    vector_column: VectorColumn = "embedding",
+    piece_column: PieceColumn = None,
+    create: Create = False,
+    only_existing: OnlyExisting = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Write a collection's vectors: key, hash, model, vector; by key.
+    """Write a collection's vectors: key (of split texts: and piece), hash, model, vector; by key.
 
-    The file is there as a whole or not at all. --json prints a summary, so it wants --output.
+    A file is there as a whole or not at all. --json prints a summary, so it wants --output. With
+    --to they go into a table of yours: rows that are there get the new vector, others are added.
     """
+    if to is not None or table is not None:
+        if to is None or table is None:
+            raise UsageError("--to and --table go together: which database, and which table of it")
+        if output != "-" or format is not None:
+            raise UsageError("--to writes into a table: leave --output and --format out")
+        from app.storage.sinks.vector_table import Target
+        from app.storage.sources.origins import resolved
+
+        target = Target(
+            resolved(to), table, id_column, vector_column, piece_column, create, only_existing
+        )
+        with wiring_for(config, data) as wiring:
+            summary = _into_table(wiring, collection, target)
+        _report({"collection": collection, **summary}, as_json=as_json)
+        return
     _check(output, as_json=as_json)
     with wiring_for(config, data) as wiring:
+        columns = ["key", "hash", "model", "vector"]
+        if wiring.inspection.has_pieces(collection):
+            columns.insert(1, "piece")
         rows = wiring.inspection.vectors(collection)
-        summary = _written(_vectors(rows), ("key", "hash", "model", "vector"), output, format)
+        summary = _written(_vectors(rows), columns, output, format)
     _report({"collection": collection, **summary}, as_json=as_json)
 
 
@@ -81,10 +130,49 @@ def _check(output: str, *, as_json: bool) -> None:
 def _vectors(rows: Any) -> Rows:
     import numpy as np
 
-    for key, content_hash, model, vector in rows:
+    for key, piece, content_hash, model, vector in rows:
         # Stored as 32-bit floats: written as such they take half the digits.
         numbers = np.asarray(vector, dtype=np.float32)
-        yield {"key": key, "hash": content_hash, "model": model, "vector": numbers}
+        yield {
+            "key": key,
+            "piece": piece,
+            "hash": content_hash,
+            "model": model,
+            "vector": numbers,
+        }
+
+
+def _into_table(wiring: Wiring, collection: str, target: Target) -> dict[str, Any]:
+    import numpy as np
+
+    from app.cli.parts.progress import Steps
+    from app.storage.sinks.vector_table import Vector, VectorTable, Written
+    from app.storage.sources.urls import masked_url
+
+    if target.piece_column is None and wiring.inspection.has_pieces(collection):
+        raise UsageError(
+            f"texts of {collection!r} were split: name the column that tells their pieces apart "
+            "with --piece-column"
+        )
+    rows = wiring.inspection.vectors(collection)
+    began, done = clock.monotonic_s(), Written(0, 0)
+    with closing(rows), Steps() as steps:
+        first = next(rows, None)
+        if first is not None:
+            steps.begin("writing", None, "vectors")
+            vectors = (
+                Vector(key, piece, np.asarray(numbers, dtype=np.float32))
+                for key, piece, _, _, numbers in chain([first], rows)
+            )
+            for done in VectorTable(target, len(first[-1])).write(vectors):
+                steps.at(done.rows + done.missing)
+    return {
+        "to": masked_url(target.url),
+        "table": target.table,
+        "rows": done.rows,
+        "missing": done.missing,
+        "seconds": round(clock.monotonic_s() - began, 3),
+    }
 
 
 def _written(
@@ -117,5 +205,7 @@ def _report(summary: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         render.json_document(summary)
         return
-    rows, size_mb, took = summary["rows"], summary["bytes"] / 1e6, summary["seconds"]
-    render.note(f"{rows:,} rows, {size_mb:,.1f} MB, in {took:.1f} s")
+    rows, took = summary["rows"], summary["seconds"]
+    size = f", {summary['bytes'] / 1e6:,.1f} MB" if "bytes" in summary else ""
+    left_out = f", {summary['missing']:,} left out" if summary.get("missing") else ""
+    render.note(f"{rows:,} rows{size}{left_out}, in {took:.1f} s")

@@ -79,10 +79,12 @@ def show(
         view = wiring.inspection.job(job)
         failed = wiring.inspection.failures(view.job.id, failures) if view.progress.failed else []
         listed = wiring.inspection.chunks(view.job.id, _MOST_CHUNKS) if chunks else []
+        told = wiring.inspection.deliveries(view.job.id) if view.job.webhook else []
     if not as_json:
-        print_job(view, failed, listed)
+        print_job(view, failed, listed, told)
         return
     document = job_document(view) | {"failed_items": failed}
+    document |= {"webhooks": told} if view.job.webhook else {}
     render.json_document(document | {"chunks": listed} if chunks else document)
 
 
@@ -115,13 +117,20 @@ def pause(
 
 
 def resume(
-    job: Ref, as_json: JsonFlag = False, config: Config = None, data: Data = DEFAULT_DATA
+    job: Ref,
+    budget: Annotated[
+        float | None,
+        typer.Option(min=0, help="New bound on the money that its calls may cost in all."),
+    ] = None,
+    as_json: JsonFlag = False,
+    config: Config = None,
+    data: Data = DEFAULT_DATA,
 ) -> None:
     """Let a paused job run again."""
     from app.cli.parts import bell
 
     with wiring_for(config, data) as wiring:
-        moved = wiring.steering.resume(job)
+        moved = wiring.steering.resume(job, budget)
         bell.ring(wiring, moved.pool)
         _told(wiring, moved.key, as_json=as_json)
 
@@ -137,7 +146,8 @@ def cancel(
 def retry(
     job: Ref,
     code: Annotated[
-        list[str] | None, typer.Option(help="Only items that failed so; may be given again.")
+        list[str] | None,
+        typer.Option(help="Only items that failed so, such as rate_limited,timeout."),
     ] = None,
     as_json: JsonFlag = False,
     config: Config = None,
@@ -148,7 +158,8 @@ def retry(
     from app.cli.parts.job_view import job_document
 
     with wiring_for(config, data) as wiring:
-        moved, again = wiring.steering.retry(job, code or None)
+        codes = [one.strip() for text in code or () for one in text.split(",") if one.strip()]
+        moved, again = wiring.steering.retry(job, codes or None)
         if again:
             bell.ring(wiring, moved.pool)
         if as_json:

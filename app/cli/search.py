@@ -10,6 +10,7 @@ import typer
 
 from app.cli import render
 from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
+from app.cli.export import export
 from app.errors import UsageError
 
 PANEL = "Collections"
@@ -20,7 +21,10 @@ _SHOWN_CHARS = 300
 def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command()(search)
-    app.command()(collections)
+    group = typer.Typer(invoke_without_command=True, help="List the collections, or export one.")
+    group.callback()(collections)
+    group.command()(export)
+    app.add_typer(group, name="collections")
 
 
 def search(
@@ -51,9 +55,14 @@ def search(
 
 
 def collections(
-    as_json: JsonFlag = False, config: Config = None, data: Data = DEFAULT_DATA
+    ctx: typer.Context,
+    as_json: JsonFlag = False,
+    config: Config = None,
+    data: Data = DEFAULT_DATA,
 ) -> None:
     """List the collections of vectors."""
+    if ctx.invoked_subcommand is not None:
+        return
     with wiring_for(config, data) as wiring:
         found = wiring.inspection.collections()
     if as_json:

@@ -8,7 +8,8 @@ import typer
 
 from app import clock
 from app.cli import render
-from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, one_pool, seconds, wiring_for
+from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, one_pool, wiring_for
+from app.domain.moments import seconds
 from app.errors import GivewayError
 
 if TYPE_CHECKING:
@@ -178,10 +179,22 @@ def explain(
     """Say in one sentence why batch gets what it gets."""
     with wiring_for(config, data) as wiring:
         said = {name: _explained(wiring, name) for name in _named(wiring, pool)}
+        held = {name: wiring.inspection.held_back(name) for name in said}
     if as_json:
-        render.json_document({"pools": [{"name": n, "sentence": s} for n, s in said.items()]})
-    else:
-        typer.echo("\n".join(said.values()))
+        documents = [
+            {
+                "name": name,
+                "sentence": sentence,
+                "held_back": [{"job": job.id, "key": job.key, "why": w} for job, w in held[name]],
+            }
+            for name, sentence in said.items()
+        ]
+        render.json_document({"pools": documents})
+        return
+    for name, sentence in said.items():
+        typer.echo(sentence)
+        for job, why in held[name]:
+            typer.echo(f"  job {job.key}: {why}")
 
 
 def _explained(wiring: Wiring, pool: str) -> str:

@@ -71,6 +71,15 @@ def halves(seqs: Seqs) -> tuple[Seqs, Seqs]:
     return Seqs(left[0], left[-1], left), Seqs(right[0], right[-1], right)
 
 
+def chunk_size(items: int, micro_batch_items: int, *, calls_an_item: bool) -> int:
+    """Items of a chunk, where `items` is what a chunk holds whose calls hold many together.
+
+    `calls_an_item`: every item needs calls of its own. Then a chunk is as many items as others have
+    calls: a chunk is one request in flight at a time, and few large ones would leave places empty.
+    """
+    return max(1, items // micro_batch_items) if calls_an_item else items
+
+
 @dataclass(frozen=True, slots=True)
 class Rearm:
     """Put the chunk back to ready."""

@@ -127,7 +127,8 @@ def _stacked(rows: Sequence[NDArray[Any]], dim: int | None) -> Vectors:
     for index, row in enumerate(rows):
         if row.shape != expected or row.size == 0:
             found = f"{row.size} numbers" if row.ndim == 1 else f"the shape {row.shape}"
-            raise errors.BadReply(f"vector {index} has {found}; {expected[0]} numbers expected")
+            told = f"vector {index} has {found}; {expected[0]} numbers expected"
+            raise errors.BadReply(told, doubtful=dim is not None)
     return np.stack(rows)
 
 

@@ -38,6 +38,9 @@ class Failover(StrEnum):
     DEGRADED = "degraded"
 
 
+NO_MODEL = "none"
+"""The model of a job that makes no call at all."""
+
 OPEN = frozenset({JobState.LOADING, JobState.READY, JobState.RUNNING, JobState.PAUSED})
 """States from which a job can still change by itself or by a person."""
 
@@ -103,7 +106,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it is in the database."""
+    """A job as it is in the database. `pruned_at`: since then its items and results are gone."""
 
     id: int
     kind: str
@@ -135,6 +138,7 @@ class Job:
     ready_at: datetime | None
     started_at: datetime | None
     finished_at: datetime | None
+    pruned_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +147,7 @@ class Progress:
 
     `done` counts items with a result that is no failure; of them, `unchanged` needed no call and
     `empty` had nothing to send. `failed` counts items whose failure is final, `retrying` those
-    that wait for another attempt.
+    that wait for another attempt. `money` is what its calls cost, by the endpoints' prices.
     """
 
     total: int
@@ -157,6 +161,7 @@ class Progress:
     prompt_tokens: int
     completion_tokens: int
     wasted_tokens: int
+    money: float = 0.0
 
     @property
     def pending(self) -> int:

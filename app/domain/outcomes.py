@@ -9,9 +9,6 @@ from dataclasses import dataclass
 
 from app import errors
 
-COOL_DOWN_S = 1.0
-"""Cool-down of an endpoint that refuses without saying for how long; doubled at each refusal."""
-
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -23,12 +20,19 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class Snooze:
-    """The endpoint cannot now. The chunk goes back, the place is freed, no attempt is counted.
+    """The endpoint cannot now. It cools down; the chunk goes back for any other to take, the place
+    is freed, no attempt is counted."""
 
-    `after_s` is what the endpoint asked for; None: it said nothing.
-    """
+    code: str
+    reason: str
 
-    after_s: float | None
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing was sent: the rate budget has no room. The chunk goes back for `after_s`, the place
+    is freed, no attempt is counted; the endpoint is at no fault."""
+
+    after_s: float
     code: str
     reason: str
 
@@ -51,7 +55,7 @@ class FailItems:
 
 @dataclass(frozen=True, slots=True)
 class PauseJob:
-    """No item of this job can succeed until a person acts."""
+    """No item of this job can succeed at this endpoint until a person acts."""
 
     code: str
     reason: str
@@ -62,19 +66,28 @@ class HandBack:
     """We closed the call ourselves. The chunk goes back, no attempt is counted."""
 
 
-Consequence = Retry | Snooze | Bisect | FailItems | PauseJob | HandBack
+Consequence = Retry | Snooze | Wait | Bisect | FailItems | PauseJob | HandBack
 
 
-def consequence(error: errors.EndpointError, items: int) -> Consequence:
-    """What `error` means for a micro-batch of `items` items."""
+def consequence(error: errors.EndpointError, items: int, attempt: int = 0) -> Consequence:
+    """What `error` means for a micro-batch of `items` items, tried `attempt` times before.
+
+    A bad reply is the endpoint's fault at first, and the items are tried elsewhere. Where they have
+    one again, it may be that of one of them (a text whose vector is NaN, say): it is looked for, so
+    that it fails alone.
+    """
     code, reason = error.code, str(error)
     match error:
         case errors.RateLimited() | errors.Overloaded() | errors.ConnectionFailed():
-            return Snooze(error.retry_after_s, code, reason)
+            return Snooze(code, reason)
         case errors.QuotaExhausted() | errors.AuthFailed() | errors.ModelMissing():
             return PauseJob(code, reason)
         case errors.BadRequest() | errors.TooLong() | errors.ContentRefused():
             return Bisect(code, reason) if items > 1 else FailItems(code, reason)
+        case errors.BadReply() if attempt > 0 and items > 1:
+            return Bisect(code, reason)
+        case errors.BudgetSpent():
+            return Wait(error.retry_after_s or 0.0, code, reason)
         case errors.Abandoned():
             return HandBack()
         case _:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+_OWN_MOST_S = 30.0
+_ASKED_MOST_S = 3600.0
+_SHORT_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
@@ -32,8 +36,12 @@ def may_retry(attempt: int, policy: RetryPolicy) -> bool:
 def cool_down_s(refusals: int, asked_s: float | None, policy: RetryPolicy, jitter: float) -> float:
     """Seconds for which an endpoint that refused `refusals` times in a row is left alone.
 
-    What it asked for wins; both are bounded by `max_s`.
+    What it asked for wins, up to an hour. Asked for less than a second, or for nothing, it gets our
+    own backoff if that is longer: `Retry-After: 0` at every refusal is no leave to hammer it.
     """
-    if asked_s is not None:
-        return min(max(asked_s, 0.1), max(policy.max_s, 3600.0))
-    return min(30.0, delay_s(max(refusals, 1), policy, jitter))
+    own_s = min(_OWN_MOST_S, delay_s(max(refusals, 1), policy, jitter))
+    if asked_s is None:
+        return own_s
+    if asked_s < _SHORT_S:
+        return max(asked_s, own_s)
+    return min(asked_s, _ASKED_MOST_S)

@@ -25,13 +25,18 @@ _LONGEST_LINE = 8 * 1024 * 1024
 
 def parsed(body: bytes | bytearray) -> Mapping[str, Any]:
     """A JSON object. Raises BadReply for anything else."""
-    try:
-        value = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise errors.BadReply(f"the reply of {len(body)} bytes is not JSON") from error
+    value = any_json(body)
     if not isinstance(value, dict):
         raise errors.BadReply(f"the reply is JSON, but no object: {type(value).__name__}")
     return value
+
+
+def any_json(body: bytes | bytearray) -> Any:
+    """What `body` says in JSON. Raises BadReply where it is none."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise errors.BadReply(f"the reply of {len(body)} bytes is not JSON") from error
 
 
 def embed_reply(value: Mapping[str, Any], request: EmbedRequest, dim: int | None) -> EmbedReply:

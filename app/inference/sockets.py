@@ -29,13 +29,17 @@ _LOOK_S = 0.05
 class Call:
     """One HTTP call: until when it may run, and the socket it runs on.
 
-    `deadline_s` counts from now for the whole call, `first_byte_s` until `answered()` is called.
-    `cancelled` set: the socket is shut down by the thread that sets it, and the call ends with
-    Abandoned.
+    `deadline_s` counts from now for the whole call, `first_byte_s` until `answered()` is called,
+    `first_token_s` (None: no bound of its own) until `began()` is. `cancelled` set: the socket is
+    shut down by the thread that sets it, and the call ends with Abandoned.
     """
 
     def __init__(
-        self, deadline_s: float, first_byte_s: float, cancelled: threading.Event | None = None
+        self,
+        deadline_s: float,
+        first_byte_s: float,
+        cancelled: threading.Event | None = None,
+        first_token_s: float | None = None,
     ) -> None:
         started = monotonic_s()
         self.seconds = deadline_s
@@ -43,6 +47,7 @@ class Call:
         self.saw_end = False
         self._ends_at = started + deadline_s
         self._first_byte_at = started + first_byte_s
+        self._first_token_at = None if first_token_s is None else started + first_token_s
         self._answered = False
         self._cancelled = cancelled
         self._socket: socket.socket | None = None
@@ -68,6 +73,10 @@ class Call:
     def answered(self) -> None:
         """The first byte of the answer is here: only the whole deadline counts from now on."""
         self._answered = True
+
+    def began(self) -> None:
+        """The first token of the answer is here."""
+        self._first_token_at = None
 
     def hurry(self, seconds: float) -> None:
         """End the call within `seconds` from now."""
@@ -97,6 +106,10 @@ class Call:
                     f"no answer began within {self.first_byte_seconds:g} s"
                 )
             left_s = min(left_s, first_left_s)
+        if self._first_token_at is not None:
+            if self._first_token_at <= now:
+                raise errors.EndpointTimeout("no first token in time to ask somebody else")
+            left_s = min(left_s, self._first_token_at - now)
         if self._cancelled is not None and not isinstance(self._cancelled, Cancel):
             left_s = min(left_s, _LOOK_S)
         return left_s

@@ -23,7 +23,7 @@ from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedReques
 from app.domain.replies import classified
 from app.inference.bodies import error_page, read_chat, whole
 from app.inference.gauges import Gauges, gauges
-from app.inference.replies import Streamed, embed_reply, parsed
+from app.inference.replies import Streamed, any_json, embed_reply, parsed
 from app.inference.sockets import Call, CallBackend
 
 _KEEP_S = 4.0
@@ -82,12 +82,16 @@ class Wire:
         deadline_s: float,
         dim: int | None = None,
         cancelled: threading.Event | None = None,
+        first_token_s: float | None = None,
     ) -> EmbedReply:
-        """Vectors of `request.texts`, checked, `dim` numbers each where it is given."""
+        """Vectors of `request.texts`, checked, `dim` numbers each where it is given.
+
+        `first_token_s`: how long it may be until the answer begins, where that has a bound.
+        """
         if not request.texts:  # Servers refuse an empty list.
             return embed_reply({"data": []}, request, dim)
         body = {"model": request.model, "input": request.texts, "encoding_format": "base64"}
-        with self._call(deadline_s, cancelled) as call:
+        with self._call(deadline_s, cancelled, first_byte_s=first_token_s) as call:
             reply = self._posted(call, "/embeddings", body, request.texts, whole)
             return embed_reply(parsed(reply), request, dim)
 
@@ -99,14 +103,23 @@ class Wire:
         on_first_token: Callable[[], None] | None = None,
         on_text: Callable[[str], None] | None = None,
         cancelled: threading.Event | None = None,
+        first_token_s: float | None = None,
     ) -> ChatReply:
-        """The completion, streamed: the callbacks run in this thread as the text comes in."""
+        """The completion, streamed: the callbacks run in this thread as the text comes in.
+
+        `first_token_s`: how long it may be until the first token, where that has a bound.
+        """
         texts = tuple(message.content for message in request.messages)
 
         def read(response: httpcore2.Response, call: Call) -> ChatReply:
-            return read_chat(response, call, Streamed(request, on_first_token, on_text), texts)
+            def began() -> None:
+                call.began()
+                if on_first_token is not None:
+                    on_first_token()
 
-        with self._call(deadline_s, cancelled) as call:
+            return read_chat(response, call, Streamed(request, began, on_text), texts)
+
+        with self._call(deadline_s, cancelled, first_token_s=first_token_s) as call:
             return self._posted(call, "/chat/completions", _chat_body(request), texts, read)
 
     def models(self, *, deadline_s: float = 10.0) -> tuple[str, ...]:
@@ -118,6 +131,25 @@ class Wire:
         except (KeyError, TypeError) as error:
             raise errors.BadReply("the reply has no list of models") from error
 
+    def raw_embedding(self, model: str, text: str, *, deadline_s: float) -> object:
+        """The vector of `text` as the server wrote it: base64 or a list. Raises EndpointError."""
+        body = {"model": model, "input": [text], "encoding_format": "base64"}
+        with self._call(deadline_s, None) as call:
+            value = parsed(self._posted(call, "/embeddings", body, (text,), whole))
+        try:
+            return value["data"][0]["embedding"]
+        except (KeyError, IndexError, TypeError) as error:
+            raise errors.BadReply("the reply has no data[0].embedding") from error
+
+    def refused(self, model: str) -> frozenset[str]:
+        """Fields that the server has refused in requests for `model`, so that they are left out."""
+        return frozenset(field for known, field in self._refused if known == model)
+
+    def health(self, *, deadline_s: float = 10.0) -> None:
+        """Ask /health. Raises a leaf of EndpointError unless the server says that it is well."""
+        with self._call(deadline_s, None) as call:
+            self._got(call, f"{self._root_url}/health")
+
     def metrics(self, *, deadline_s: float = 5.0) -> Gauges:
         """What the server's /metrics says of its load; all None where it has no such page."""
         try:
@@ -127,6 +159,23 @@ class Wire:
             return Gauges()
         return gauges(bytes(page).decode("utf-8", "replace"))
 
+    def ask(
+        self, path: str, body: Mapping[str, Any], *, deadline_s: float, sent: Sequence[str] = ()
+    ) -> Any:
+        """The JSON that the server answers to `body` at `path`, which is outside /v1.
+
+        `sent` are the texts in it, which no error may repeat.
+        """
+        url = self._root_url + path
+        with (
+            self._call(deadline_s, None) as call,
+            self._exchange(call, "POST", url, orjson.dumps(body)) as response,
+        ):
+            if 200 <= response.status < 300:
+                return any_json(whole(response, call))
+            page = error_page(response, call)
+        raise classified(response.status, page, _headers(response), now=clock.now(), sent=sent)
+
     def close(self) -> None:
         """Close this process's connections. A later call opens new ones."""
         pool = self._pools.pop(os.getpid(), None)
@@ -134,9 +183,21 @@ class Wire:
             pool.close()
 
     @contextlib.contextmanager
-    def _call(self, deadline_s: float, cancelled: threading.Event | None) -> Iterator[Call]:
+    def _call(
+        self,
+        deadline_s: float,
+        cancelled: threading.Event | None,
+        *,
+        first_byte_s: float | None = None,
+        first_token_s: float | None = None,
+    ) -> Iterator[Call]:
         """A call that the sockets of this thread obey."""
-        call = Call(min(deadline_s, self._total_timeout_s), self._first_byte_timeout_s, cancelled)
+        call = Call(
+            min(deadline_s, self._total_timeout_s),
+            min(first_byte_s or self._first_byte_timeout_s, self._first_byte_timeout_s),
+            cancelled,
+            first_token_s,
+        )
         with call.current():
             yield call
 

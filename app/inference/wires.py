@@ -14,24 +14,32 @@ class Wires:
     """Clients by endpoint. Thread-safe."""
 
     def __init__(self) -> None:
-        self._wires: dict[str, Wire] = {}
+        self._wires: dict[str, tuple[EndpointSpec, Wire]] = {}
         self._lock = threading.Lock()
 
     def of(self, spec: EndpointSpec) -> Wire:
-        """The client of `spec`. ConfigError: the variable that holds its key is not set."""
+        """The client of `spec`. ConfigError: the variable that holds its key is not set.
+
+        One that was removed and added again under its name, with another address, is another one.
+        """
         with self._lock:
-            wire = self._wires.get(spec.name)
-            if wire is None:
-                wire = Wire(spec.base_url, _key(spec), connect_timeout_s=spec.connect_timeout_s)
-                self._wires[spec.name] = wire
+            known = self._wires.get(spec.name)
+            if known is not None and _reach(known[0]) == _reach(spec):
+                return known[1]
+            wire = Wire(spec.base_url, _key(spec), connect_timeout_s=spec.connect_timeout_s)
+            self._wires[spec.name] = (spec, wire)
             return wire
 
     def close(self) -> None:
         """Close every client."""
         with self._lock:
-            for wire in self._wires.values():
+            for _, wire in self._wires.values():
                 wire.close()
             self._wires.clear()
+
+
+def _reach(spec: EndpointSpec) -> tuple[str, str | None, float]:
+    return spec.base_url, spec.api_key_env, spec.connect_timeout_s
 
 
 def _key(spec: EndpointSpec) -> str | None:

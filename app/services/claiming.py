@@ -7,23 +7,34 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from app.domain.chunks import Lease
-from app.domain.jobs import CLAIMABLE, Job
-from app.domain.routing import EndpointSpec, chosen
+from app.domain.jobs import CLAIMABLE, NO_MODEL, Job
+from app.domain.routing import DEGRADED, Choice, EndpointSpec, batch_roles, chosen
 from app.domain.throttle.decide import limit_now
-from app.services.pools import Pool, tuned
+from app.services.pools import Pool, current
+from app.services.rates import with_budget_left
 from app.storage.chunk_store import ChunkStore
-from app.storage.endpoint_store import EndpointStore
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore, Occupancy
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A lease, its job, and the endpoint whose place it holds."""
+    """A lease, its job, the endpoint whose place it holds, and the model it is asked for."""
 
     lease: Lease
     job: Job
-    endpoint: EndpointSpec
+    choice: Choice
+
+    @property
+    def endpoint(self) -> EndpointSpec:
+        """Whose place it holds."""
+        return self.choice.spec
+
+    @property
+    def stand_in(self) -> str | None:
+        """The model that answers in place of the job's own; None: none does."""
+        is_other = self.choice.role == DEGRADED and self.choice.model != self.job.model
+        return self.choice.model if is_other else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +54,7 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
     row = limits.lock(pool.name)
     if row is None:
         return NotNow("no_limit_row")
-    pool = tuned(pool, row.tuned)
+    pool = with_budget_left(tx, current(tx, pool, row))
     occupancy = limits.occupancy(pool.name)
     people = occupancy.interactive_total + occupancy.queued
     if occupancy.batch_total >= limit_now(row.state, people, pool.bounds, row.now):
@@ -53,19 +64,36 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
     cap = job.max_in_flight
     if cap is not None and JobStore(tx).in_flight(job.id, pool.name) >= cap:
         return NotNow("job_cap")
-    endpoint = chosen(
-        job.model,
-        pool.endpoints,
-        EndpointStore(tx).health(pool.name),
-        at_endpoints(pool, occupancy),
-    )
-    if endpoint is None:
+    places = [_nowhere(pool)] if job.model == NO_MODEL else _best_two(job, pool, occupancy)
+    if not places:
         return NotNow("endpoints")
-    lease = ChunkStore(tx).claim(job.id, worker, endpoint.name, lease_s)
-    if lease is None:
-        return NotNow("nothing_ready")
-    JobStore(tx).started(job.id)
-    return Claimed(lease, job, endpoint)
+    chunks = ChunkStore(tx)
+    for choice in places:
+        # What failed at one endpoint goes to another while there is one.
+        fresh = len(places) > 1
+        lease = chunks.claim(job.id, worker, choice.spec.name, lease_s, fresh=fresh)
+        if lease is not None:
+            JobStore(tx).served(job.id)
+            return Claimed(lease, job, choice)
+    return NotNow("nothing_ready")
+
+
+def _best_two(job: Job, pool: Pool, occupancy: Occupancy) -> list[Choice]:
+    """The endpoint that should have the next chunk, and the one that should if it may not."""
+    best: list[Choice] = []
+    roles = batch_roles(job.failover, job.model, pool.endpoints, pool.health)
+    in_flight = at_endpoints(pool, occupancy)
+    for _ in range(2):
+        left = [spec for spec in pool.endpoints if all(spec is not one.spec for one in best)]
+        choice = chosen(job.model, left, pool.health, in_flight, roles=roles, trickle=True)
+        if choice is not None:
+            best.append(choice)
+    return best
+
+
+def _nowhere(pool: Pool) -> Choice:
+    """The place of a job that makes no call: it counts in the pool, and at no endpoint."""
+    return Choice(EndpointSpec("none", pool.name, "none", "", (), 1), NO_MODEL)
 
 
 def at_endpoints(pool: Pool, occupancy: Occupancy) -> dict[str, int]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from app.domain.events import JobFinished, Observer
+from app.domain.events import JobFinished, JobSteered, Observer
 from app.domain.jobs import JobState
+from app.services.ending import note_end
+from app.storage.collection_store import CollectionStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
 
@@ -16,10 +18,15 @@ class Completion:
         self._observer = observer
 
     def sweep(self) -> list[int]:
-        """Finish what is done; the ids of the jobs that finished now."""
+        """Finish what is done, and pause what waits in vain; the ids of those that finished now."""
         with self._database.transaction() as tx:
+            in_vain = JobStore(tx).pause_in_vain()
             finished = JobStore(tx).finish_done()
+            CollectionStore(tx).delete_missing([job_id for job_id, _ in finished])
             progress = JobStore(tx).progress([job_id for job_id, _ in finished])
+            note_end(tx, [job_id for job_id, _ in finished])
+        for job_id, _ in in_vain:
+            self._observer.saw(JobSteered(job_id, JobState.PAUSED, "after_jobs"))
         for job_id, kind in finished:
             made = progress[job_id]
             self._observer.saw(

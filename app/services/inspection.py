@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from app import clock
 from app.domain.chunks import Chunk
 from app.domain.jobs import Job, JobState, Progress
 from app.domain.throttle.decide import limit_now
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Reason
 from app.errors import NotFound
-from app.services.pools import Pools, tuned
+from app.services.claiming import claimable
+from app.services.holding import held_back
+from app.services.pools import Pools, current
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
@@ -21,6 +24,7 @@ from app.storage.limit_store import LimitStore, Override
 from app.storage.request_store import RequestStore
 from app.storage.result_store import ResultStore
 from app.storage.vector_store import VectorStore
+from app.storage.webhook_store import WebhookStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class JobView:
     limit: int
     limit_reason: str
     failures: dict[str, int]
+    waits: str | None = None
+    """Why nothing of it may be claimed though its state allows it; None: nothing holds it back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +80,23 @@ class Inspection:
                 raise NotFound(f"no job with key or id {reference!r}; see `giveway jobs list`")
             progress = JobStore(tx).progress([job.id])[job.id]
             failures = ResultStore(tx).failure_codes(job.id) if progress.failed else {}
+            held = held_back(tx, job, clock.now()) if claimable(job) else None
         limit, reason = self._limit_of(job.pool)
-        return JobView(job, progress, limit, reason, failures)
+        waits = None if held is None else str(held)
+        return JobView(job, progress, limit, reason, failures, waits)
+
+    def held_back(self, pool: str, most: int = 20) -> list[tuple[Job, str]]:
+        """The pool's jobs that could run but for what holds them back, and what that is."""
+        with self._database.transaction() as tx:
+            jobs = JobStore(tx).conditional(pool, most)
+            now = clock.now()
+            held = [(job, held_back(tx, job, now)) for job in jobs]
+        return [(job, str(why)) for job, why in held if why is not None]
+
+    def deliveries(self, job_id: int) -> list[dict[str, Any]]:
+        """What was told to the job's webhook, or is to be; oldest first."""
+        with self._database.transaction() as tx:
+            return WebhookStore(tx).listed(job_id)
 
     def jobs(self, most: int, states: tuple[JobState, ...] = ()) -> list[tuple[Job, Progress]]:
         """The newest jobs with their progress."""
@@ -108,7 +129,7 @@ class Inspection:
                 limits.ensure([pool.bounds])
                 row = limits.read(name)
                 assert row is not None
-            pool = tuned(pool, row.tuned)
+            pool = current(tx, pool, row)
             occupancy = limits.occupancy(name)
             reading = RequestStore(tx).reading(name, pool.policy, row.now)
         people = occupancy.interactive_total + occupancy.queued
@@ -146,15 +167,23 @@ class Inspection:
         with self._database.transaction() as tx:
             return VectorStore(tx).listed()
 
-    def vectors(self, collection: str) -> Iterator[tuple[str, bytes, str, list[float]]]:
-        """(key, content hash, model, vector) of a collection, streamed. NotFound: there is none."""
+    def vectors(
+        self, collection: str
+    ) -> Generator[tuple[str, int, bytes, str, list[float]], None, None]:
+        """(key, piece, content hash, model, vector) of a collection, streamed. NotFound: none."""
         with self._database.transaction() as tx:
             found = VectorStore(tx).find(collection)
             if found is None:
                 known = ", ".join(c["name"] for c in VectorStore(tx).listed()) or "none"
                 raise NotFound(f"no collection {collection!r}; known: {known}")
-            for key, content_hash, vector in VectorStore(tx).exported(found.id):
-                yield key, content_hash, found.model, vector
+            for key, piece, content_hash, vector in VectorStore(tx).exported(found.id):
+                yield key, piece, content_hash, found.model, vector
+
+    def has_pieces(self, collection: str) -> bool:
+        """Whether some item of the collection has more than one vector."""
+        with self._database.transaction() as tx:
+            found = VectorStore(tx).find(collection)
+            return found is not None and VectorStore(tx).has_pieces(found.id)
 
     def results(self, job_id: int) -> Iterator[dict[str, Any]]:
         """Every result of a job, streamed: key, status, code, error, tokens, output."""

@@ -60,9 +60,10 @@ class Leases:
         self.lease_s = lease_s
         self._heartbeat_s = heartbeat_s
         self._chunks: dict[Ref, Held] = {}
-        self._requests: set[UUID] = set()
+        self._requests: dict[UUID, Cancel] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
         self.stopping = threading.Event()
         """Set when the process is told to end: hand back, claim nothing."""
 
@@ -80,16 +81,21 @@ class Leases:
                 self._chunks.pop(held.ref, None)
 
     @contextmanager
-    def keep_request(self, request_id: UUID) -> Iterator[None]:
-        """Keep an interactive request's place for as long as the block runs."""
+    def keep_request(self, request_id: UUID) -> Iterator[Cancel]:
+        """Keep an interactive request's place for as long as the block runs.
+
+        What it gives is set once nobody waits for the request any more.
+        """
+        gone = Cancel()
         with self._lock:
-            self._requests.add(request_id)
+            self._requests[request_id] = gone
         self._start()
         try:
-            yield
+            yield gone
         finally:
             with self._lock:
-                self._requests.discard(request_id)
+                if self._requests.get(request_id) is gone:
+                    del self._requests[request_id]
 
     def beat(self) -> None:
         """Extend everything once, and learn which leases are lost and which must yield."""
@@ -109,13 +115,17 @@ class Leases:
                 held.close.set()
 
     def look(self, worker: str) -> None:
-        """Learn at once which streaming calls must give their place back."""
+        """Learn at once which streaming calls must give their place back, and who is gone."""
         with self._lock:
             streaming = {ref: held for ref, held in self._chunks.items() if held.streams}
-        if not streaming:
+            requests = dict(self._requests)
+        if not streaming and not requests:
             return
         with self._database.transaction() as tx:
-            asked = ChunkStore(tx).asked_to_yield(worker)
+            asked = ChunkStore(tx).asked_to_yield(worker) if streaming else []
+            gone = RequestStore(tx).cancelled(list(requests)) if requests else []
+        for request_id in gone:
+            requests[request_id].set()
         for ref in asked:
             if ref in streaming:
                 streaming[ref].yield_requested = True
@@ -131,11 +141,17 @@ class Leases:
                 )
                 self._thread.start()
 
+    def close(self) -> None:
+        """End the thread: nothing is extended any more, and the database is left alone."""
+        self._closed.set()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(5)
+
     def _run(self) -> None:
         # Not `stopping.wait`: leases must live until their last checkpoint.
-        pause, beat_at = threading.Event(), clock.monotonic_s() + self._heartbeat_s
-        while True:
-            pause.wait(min(_LOOK_S, self._heartbeat_s))
+        beat_at = clock.monotonic_s() + self._heartbeat_s
+        while not self._closed.wait(min(_LOOK_S, self._heartbeat_s)):
             try:
                 if clock.monotonic_s() >= beat_at:
                     beat_at = clock.monotonic_s() + self._heartbeat_s

@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
-from app.domain.routing import EndpointSpec, serving
+from sqlalchemy import Connection
+
+from app.domain.routing import PRIMARY, EndpointHealth, EndpointSpec, serving
 from app.domain.throttle.policies import check_options
 from app.domain.throttle.values import Bounds, PolicySettings
 from app.errors import ConfigError, UnknownName
+from app.storage.database import Database
+from app.storage.endpoint_store import EndpointStore
+from app.storage.limit_store import LimitRow
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Endpoints that share capacity, and so one limit."""
+    """Endpoints that share capacity, and so one limit.
+
+    `health` by endpoint is known of a pool that `current` returned; without it all count as well.
+    """
 
     bounds: Bounds
     policy: PolicySettings
     endpoints: tuple[EndpointSpec, ...]
+    health: Mapping[str, EndpointHealth] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -71,6 +80,35 @@ def tuned(pool: Pool, changes: Mapping[str, Any]) -> Pool:
     return replace(pool, policy=policy, bounds=bounds)
 
 
+def current(tx: Connection, pool: Pool, row: LimitRow) -> Pool:
+    """`pool` as it stands now: what is tuned, endpoints added at run time, and everyone's health.
+
+    Each added primary that is not being drained raises the total, and batch_max with it, by its
+    capacity. One query.
+    """
+    return present(tx, tuned(pool, row.tuned))
+
+
+def present(tx: Connection, pool: Pool) -> Pool:
+    """`pool` with the endpoints added at run time and everyone's health. One query."""
+    standing = EndpointStore(tx).standing(pool.name)
+    added = tuple(one.added for one in standing if one.added is not None)
+    health = {one.name: one.health for one in standing}
+    if not added:
+        return replace(pool, health=health)
+    more = sum(
+        spec.max_concurrency
+        for spec in added
+        if spec.role == PRIMARY and not health[spec.name].draining
+    )
+    bounds = replace(
+        pool.bounds,
+        total=pool.bounds.total + more,
+        batch_max=pool.bounds.batch_max + more,
+    )
+    return replace(pool, bounds=bounds, endpoints=pool.endpoints + added, health=health)
+
+
 def check_changes(changes: Mapping[str, Any]) -> None:
     """UnknownName for a name that is not TUNABLE, ConfigError for a value that is no number.
 
@@ -106,12 +144,19 @@ class Pools:
         except KeyError:
             raise UnknownName("pool", name, list(self.by_name)) from None
 
-    def for_model(self, model: str) -> Pool:
-        """The first pool with an endpoint that serves `model`; UnknownName lists the models."""
+    def for_model(self, model: str, added: Sequence[EndpointSpec] = ()) -> Pool:
+        """The first pool with an endpoint that serves `model`, declared before `added`.
+
+        UnknownName lists the models.
+        """
         for pool in self.by_name.values():
             if serving(model, pool.endpoints):
                 return pool
-        raise UnknownName("endpoint for model", model, sorted(self.models))
+        for spec in serving(model, added):
+            if spec.pool in self.by_name:
+                return self.by_name[spec.pool]
+        known = self.models | {name for spec in added for name in spec.models}
+        raise UnknownName("endpoint for model", model, sorted(known))
 
     @property
     def models(self) -> set[str]:
@@ -122,3 +167,27 @@ class Pools:
     def endpoints(self) -> list[EndpointSpec]:
         """Every endpoint."""
         return [e for pool in self.by_name.values() for e in pool.endpoints]
+
+
+def with_added(database: Database, pools: Pools) -> Pools:
+    """`pools` with the endpoints added at run time."""
+    with database.transaction() as tx:
+        added = EndpointStore(tx).added()
+    more = {
+        name: replace(pool, endpoints=(*pool.endpoints, *(s for s in added if s.pool == name)))
+        for name, pool in pools.by_name.items()
+    }
+    return Pools(more)
+
+
+def pool_for(database: Database, pools: Pools, model: str) -> Pool:
+    """The pool that serves `model`, endpoints added at run time included; UnknownName: none does.
+
+    Asks the database only where no declared endpoint serves it.
+    """
+    try:
+        return pools.for_model(model)
+    except UnknownName:
+        with database.transaction() as tx:
+            added = EndpointStore(tx).added()
+        return pools.for_model(model, added)

@@ -1,11 +1,15 @@
-"""Retention: old request, call and decision rows go, a few thousand at a time."""
+"""Retention: old rows go, a few thousand at a time; of old jobs, their items and results."""
 
 from __future__ import annotations
 
 from app.storage.call_store import CallStore
 from app.storage.database import Database
+from app.storage.event_store import EventStore
+from app.storage.item_store import ItemStore
+from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
 from app.storage.request_store import RequestStore
+from app.storage.webhook_store import WebhookStore
 
 _AT_ONCE = 5000
 _ROUNDS = 20
@@ -14,10 +18,21 @@ _ROUNDS = 20
 class Retention:
     """The use case. Each round is its own short transaction, so that nothing waits for it."""
 
-    def __init__(self, database: Database, keep_requests_s: float, keep_decisions_s: float) -> None:
+    def __init__(
+        self,
+        database: Database,
+        keep_requests_s: float,
+        keep_decisions_s: float,
+        keep_events_s: float,
+        keep_jobs_s: float = 30 * 86_400.0,
+        keep_deliveries_s: float = 7 * 86_400.0,
+    ) -> None:
         self._database = database
         self._keep_requests_s = keep_requests_s
         self._keep_decisions_s = keep_decisions_s
+        self._keep_events_s = keep_events_s
+        self._keep_jobs_s = keep_jobs_s
+        self._keep_deliveries_s = keep_deliveries_s
 
     def prune(self) -> int:
         """Delete what is older than is kept; how many rows."""
@@ -27,7 +42,23 @@ class Retention:
                 requests = RequestStore(tx).prune(self._keep_requests_s, _AT_ONCE)
                 decisions = LimitStore(tx).prune(self._keep_decisions_s, _AT_ONCE)
                 calls = CallStore(tx).prune(self._keep_requests_s, _AT_ONCE)
-            gone += requests + decisions + calls
-            if max(requests, decisions, calls) < _AT_ONCE:
+                events = EventStore(tx).prune(self._keep_events_s, _AT_ONCE)
+                told = WebhookStore(tx).prune(self._keep_deliveries_s, _AT_ONCE)
+            gone += requests + decisions + calls + events + told
+            if max(requests, decisions, calls, events, told) < _AT_ONCE:
                 break
+        return gone + self._prune_jobs()
+
+    def _prune_jobs(self) -> int:
+        """Items and results of jobs that ended long ago; the jobs and their counts stay."""
+        gone = 0
+        for _ in range(_ROUNDS):
+            with self._database.transaction() as tx:
+                job_id = JobStore(tx).to_prune(self._keep_jobs_s)
+                if job_id is None:
+                    break
+                rows = ItemStore(tx).prune(job_id, _AT_ONCE)
+                if rows < _AT_ONCE:
+                    JobStore(tx).pruned(job_id)
+            gone += rows
         return gone

@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.domain.sharing import shared
 from app.domain.throttle.decide import limit_now
 from app.services.doorbell import Doorbell
-from app.services.pools import Pool, Pools, tuned
+from app.services.pools import Pool, Pools, current
 from app.storage.database import Database
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
@@ -36,7 +36,7 @@ class Ringing:
             row = LimitStore(tx).read(pool.name)
             if row is None:
                 return []
-            pool = tuned(pool, row.tuned)
+            pool = current(tx, pool, row)
             occupancy = LimitStore(tx).occupancy(pool.name)
             people = occupancy.interactive_total + occupancy.queued
             limit = limit_now(row.state, people, pool.bounds, row.now)

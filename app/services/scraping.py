@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 
 from app import clock, errors
-from app.domain.routing import EndpointSpec
+from app.domain.routing import HEALTHY, EndpointSpec
 from app.domain.throttle.readings import Gauges
 from app.inference.gauges import Gauges as Told
 from app.inference.wires import Wires
@@ -48,7 +48,8 @@ class Scraping:
         `gauges_stale_s` are used only where there is no younger one.
         """
         # By address: two entries may be one server, whose load must not count twice.
-        specs = {spec.base_url: spec for spec in pool.endpoints}
+        specs = {spec.base_url: spec for spec in pool.endpoints if _is_asked(pool, spec)}
+        self._leave({spec.base_url for spec in pool.endpoints} - specs.keys())
         pages = {url: self._page(spec) for url, spec in specs.items()}
         found = {url: page for url, page in pages.items() if page is not None}
         if not found:
@@ -66,6 +67,13 @@ class Scraping:
         with self._guard:
             watches = list(self._watches.values())
             self._watches.clear()
+        for watch in watches:
+            watch.stop()
+
+    def _leave(self, urls: Set[str]) -> None:
+        """Ask these no more: an endpoint whose breaker is open gets nothing but probes."""
+        with self._guard:
+            watches = [watch for url in urls if (watch := self._watches.pop(url, None)) is not None]
         for watch in watches:
             watch.stop()
 
@@ -89,6 +97,10 @@ class Scraping:
             before = self._counted.get((pool, url), told.preemptions)
             self._counted[pool, url] = told.preemptions
         return told.preemptions > before
+
+
+def _is_asked(pool: Pool, spec: EndpointSpec) -> bool:
+    return not pool.health.get(spec.name, HEALTHY).is_dead
 
 
 class _Watch:

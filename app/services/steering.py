@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.domain.events import JobSteered, Observer
 from app.domain.jobs import Command, Job, JobState, states_for
 from app.errors import NotFound, StateConflict, UsageError
+from app.services.budgets import check_budget
+from app.services.ending import note_end
 from app.services.pools import Pools, check_changes, tuned
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
@@ -17,16 +20,27 @@ from app.storage.limit_store import LimitStore
 class Steering:
     """The use case. A command given twice is no error; one that cannot be says why."""
 
-    def __init__(self, database: Database, pools: Pools) -> None:
+    def __init__(self, database: Database, pools: Pools, observer: Observer) -> None:
         self._database = database
         self._pools = pools
+        self._observer = observer
 
     def pause(self, reference: str) -> Job:
         """Nothing more of the job is claimed; micro-batches in flight end and are kept."""
         return self._move(reference, Command.PAUSE, JobState.PAUSED, "paused by a person")
 
-    def resume(self, reference: str) -> Job:
-        """The job may be claimed again."""
+    def resume(self, reference: str, budget: float | None = None) -> Job:
+        """The job may be claimed again; it waits no more for jobs that will not complete.
+
+        `budget` replaces the money after which it pauses. UsageError: it has spent that already.
+        """
+        with self._database.transaction() as tx:
+            store = JobStore(tx)
+            job = self._found(store, reference)
+            self._allow(job, Command.RESUME)
+            check_budget(tx, job, budget)
+            if budget is not None:
+                store.set_budget(job.id, budget)
         return self._move(reference, Command.RESUME, JobState.READY)
 
     def cancel(self, reference: str) -> Job:
@@ -38,6 +52,11 @@ class Steering:
         with self._database.transaction() as tx:
             job = self._found(JobStore(tx), reference)
             self._allow(job, Command.RETRY)
+            if job.pruned_at is not None:
+                raise StateConflict(
+                    f"the items of job {job.key!r} were deleted on {job.pruned_at:%Y-%m-%d} "
+                    "([retention] keep_jobs_days); submit it again under another key"
+                )
             again = ChunkStore(tx).reopen_failed(job.id, codes)
             if again:
                 JobStore(tx).move(job.id, states_for(Command.RETRY), JobState.READY)
@@ -93,13 +112,21 @@ class Steering:
     def _move(
         self, reference: str, command: Command, to: JobState, reason: str | None = None
     ) -> Job:
+        moved = False
         with self._database.transaction() as tx:
             store = JobStore(tx)
             job = self._found(store, reference)
             self._allow(job, command)
             if job.state is not to and not (command is Command.RESUME and job.state != "paused"):
-                store.move(job.id, states_for(command), to, reason)
-            return store.get(job.id) or job
+                moved = store.move(job.id, states_for(command), to, reason)
+                if command is Command.RESUME:
+                    store.forget_vain(job.id)
+                if moved and to is JobState.CANCELLED:
+                    note_end(tx, [job.id])
+            job = store.get(job.id) or job
+        if moved:
+            self._observer.saw(JobSteered(job.id, to, reason))
+        return job
 
     @staticmethod
     def _found(store: JobStore, reference: str) -> Job:

@@ -9,12 +9,14 @@ from typing import Any, Protocol
 
 from sqlalchemy import Connection, text
 
+from app.domain.chunks import chunk_size
 from app.domain.events import JobReady, Observer
 from app.domain.fingerprint import canonical, fingerprint
-from app.domain.jobs import Job, JobState, NewJob
-from app.errors import KeyConflict, NotFound
-from app.kinds.base import checked
+from app.domain.jobs import NO_MODEL, Failover, Job, JobState, NewJob
+from app.errors import BadParams, KeyConflict, NotFound
+from app.kinds.base import checked, models_of
 from app.kinds.registry import kind as kind_named
+from app.services.models import pool_of
 from app.services.pools import Pools
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
@@ -41,7 +43,8 @@ class Items(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
-    """What a person asks for. `key` None: derived from the request itself."""
+    """What a person asks for. `key` None: derived from the request itself. `after`: keys or ids
+    of jobs; the rest as in `NewJob`."""
 
     kind: str
     params: Mapping[str, Any]
@@ -53,6 +56,14 @@ class JobRequest:
     may_yield: bool = True
     deadline_at: datetime | None = None
     chunk_items: int | None = None
+    tenant: str = "default"
+    after: tuple[str, ...] = ()
+    window: Mapping[str, Any] | None = None
+    failover: Failover = Failover.WAIT
+    budget: float | None = None
+    source: bytes | None = None
+    delete_missing: bool = False
+    webhook: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +78,17 @@ class Submission:
     """The use case. Nothing it does needs the broker: ring for the job afterwards."""
 
     def __init__(
-        self, database: Database, pools: Pools, chunk_items: int, observer: Observer
+        self,
+        database: Database,
+        pools: Pools,
+        chunk_items: int,
+        micro_batch_items: int,
+        observer: Observer,
     ) -> None:
         self._database = database
         self._pools = pools
         self._chunk_items = chunk_items
+        self._micro_batch_items = micro_batch_items
         self._observer = observer
 
     def submit(self, request: JobRequest, items: Items) -> Submitted:
@@ -80,24 +97,42 @@ class Submission:
         Same key and same request: the job that is there (possibly still being loaded by whoever
         came first). Same key, another request: KeyConflict. A crash leaves a *loading* job, which
         the next submission of the same request takes over. Raises UnknownName, BadParams,
-        BadSource, CollectionConflict; then nothing is left behind.
+        BadSource, CollectionConflict, NotFound (a job it is to come after); then nothing is left
+        behind.
         """
-        new = self._new_job(request, items)
+        new = self._new_job(request, items, self._named(request.after))
         with self._database.transaction() as tx:
             job_id = JobStore(tx).insert(new)
         job = self._existing(new) if job_id is None else self._by_id(job_id)
         if job.state is not JobState.LOADING:
             return Submitted(job, created=False)
-        loaded = self._load(job.id, new, request.chunk_items or self._chunk_items, items)
+        loaded = self._load(job.id, new, request.chunk_items or self._chunk_of(new), items)
         job = self._by_id(job.id)
         if loaded:
             self._observer.saw(JobReady(job.id, job.kind, job.total))
         return Submitted(job, created=loaded)
 
-    def _new_job(self, request: JobRequest, items: Items) -> NewJob:
+    def _named(self, references: tuple[str, ...]) -> tuple[int, ...]:
+        """Ids of the jobs with these keys or ids. NotFound: one is not there."""
+        if not references:
+            return ()
+        with self._database.transaction() as tx:
+            found = JobStore(tx).ids(references)
+        missing = [reference for reference in references if reference not in found]
+        if missing:
+            raise NotFound(f"no job with key or id {missing[0]!r} to come after")
+        return tuple(sorted(set(found.values())))
+
+    def _new_job(self, request: JobRequest, items: Items, after: tuple[int, ...]) -> NewJob:
         kind = kind_named(request.kind)
         params = checked(kind, request.params)
-        pool = self._pools.for_model(params.model)
+        models = models_of(kind, params)
+        pool = pool_of(self._database, self._pools, models)
+        if request.failover is Failover.DEGRADED and kind.collection(params) is not None:
+            raise BadParams(
+                "vectors of another model must not come into the collection: failover may be wait "
+                "or backup for this job, not degraded"
+            )
         plain = params.model_dump(mode="json")
         request_hash = fingerprint(kind.name, canonical(plain), items.content_hash())
         key = request.key or f"{kind.name}-{request_hash.hex()[:16]}"
@@ -108,12 +143,20 @@ class Submission:
             request_hash=request_hash,
             params=plain,
             pool=pool.name,
-            model=params.model,
+            model=models[0] if models else NO_MODEL,
             priority=request.priority,
             weight=request.weight,
             max_in_flight=request.max_in_flight,
             may_yield=request.may_yield,
             deadline_at=request.deadline_at,
+            tenant=request.tenant,
+            after=after,
+            window=request.window,
+            failover=request.failover,
+            budget=request.budget,
+            source=request.source,
+            delete_missing=request.delete_missing,
+            webhook=request.webhook,
         )
 
     def _existing(self, new: NewJob) -> Job:
@@ -134,6 +177,11 @@ class Submission:
         if job is None:
             raise NotFound(f"job {job_id} was removed while it was being submitted; try again")
         return job
+
+    def _chunk_of(self, new: NewJob) -> int:
+        """How many items are leased together where the request does not say."""
+        calls_an_item = not kind_named(new.kind).together and new.model != NO_MODEL
+        return chunk_size(self._chunk_items, self._micro_batch_items, calls_an_item=calls_an_item)
 
     def _load(self, job_id: int, new: NewJob, chunk_items: int, items: Items) -> bool:
         """Load everything in one transaction; False: somebody else does, or has done it."""
@@ -157,10 +205,12 @@ class Submission:
     def _fill(
         self, tx: Connection, job_id: int, new: NewJob, chunk_items: int, items: Items
     ) -> None:
-        collection = kind_named(new.kind).collection(checked(kind_named(new.kind), new.params))
-        if collection is not None:
-            VectorStore(tx).ensure(collection, new.model)
+        name = kind_named(new.kind).collection(checked(kind_named(new.kind), new.params))
+        collection = None if name is None else VectorStore(tx).ensure(name, new.model)
         total = ItemStore(tx).load(job_id, items.rows())
         if total:
             ChunkStore(tx).cut(job_id, new.pool, total, chunk_items)
         JobStore(tx).loaded(job_id, total, items.skipped())
+        if collection is not None:
+            # From here on no job writes the vector of an older text without seeing this one.
+            VectorStore(tx).hold_off(collection.id)

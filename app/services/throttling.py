@@ -14,7 +14,7 @@ from app.domain.throttle.feedforward import blaming
 from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.values import Decision
 from app.domain.throttle.yielding import YieldSettings, victims
-from app.services.pools import Pool, Pools, tuned
+from app.services.pools import Pool, Pools, current
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
@@ -42,6 +42,7 @@ class Throttling:
         self._tick_s = tick_s
         self._observer = observer
         self._gauges = gauges
+        self._seen: dict[str, Pool] = {}
 
     def tick_all(self) -> dict[str, Decision]:
         """Decide for every pool whose time has come."""
@@ -51,7 +52,8 @@ class Throttling:
     def tick(self, pool_name: str) -> Decision | None:
         """One decision; None where another controller has just made it, or is making it."""
         pool = self._pools.named(pool_name)
-        gauges = self._gauges(pool)  # before the transaction: it may call the endpoint
+        # Before the transaction, since it may call the endpoints; which, the last tick knows.
+        gauges = self._gauges(self._seen.get(pool_name, pool))
         with self._database.transaction() as tx:
             limits = LimitStore(tx)
             if not tx.execute(_SINGLE, {"pool": pool.name}).scalar_one():
@@ -61,7 +63,7 @@ class Throttling:
                 limits.ensure([pool.bounds])
                 row = limits.read(pool.name)
                 assert row is not None
-            pool = tuned(pool, row.tuned)
+            pool = self._seen[pool_name] = current(tx, pool, row)
             if row.computed_at is not None:
                 since_s = (row.now - row.computed_at).total_seconds()
                 if 0 <= since_s < _EARLY * self._tick_s:
@@ -93,9 +95,12 @@ class Throttling:
                 places,
             )
             self._take_back(tx, pool, decision, reading)
-        self._observer.saw(
-            LimitMoved(pool.name, decision.limit, decision.pressure, decision.reason)
-        )
+        if decision.limit != row.state.limit:
+            self._observer.saw(
+                LimitMoved(
+                    pool.name, decision.limit, row.state.limit, decision.pressure, decision.reason
+                )
+            )
         return decision
 
     @staticmethod

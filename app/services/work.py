@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app import clock
 from app.domain.chunks import Lease
 from app.domain.outcomes import Retry
+from app.domain.results import ItemResult, Status
 from app.kinds.base import Kind, Params, Unit
 from app.services.claiming import Claimed
 from app.services.leases import Held
+from app.services.stepping import Steps
+from app.services.vectors import Known
 from app.storage.call_store import BatchCall
+from app.storage.chunk_store import Tally
 from app.storage.vector_store import Collection
 
 
@@ -51,7 +56,13 @@ class Work:
     failed: int = 0
     tokens: int = 0
     wasted: int = 0
+    wasted_money: float = 0.0
     to_retry: dict[int, Retry] = field(default_factory=dict)
+    given_up: set[int] = field(default_factory=set)
+    known: Known = field(default_factory=Known)
+    steps: Steps | None = None
+    task: str = "embed"
+    """What the last call asked for: chat or embed."""
     called_at: float = 0.0
     first_token_s: float | None = None
 
@@ -66,6 +77,7 @@ class Work:
             job_id=self.lease.job_id,
             pool=self.claimed.job.pool,
             endpoint=self.claimed.endpoint.name,
+            model=self.claimed.choice.model,
             seconds=clock.monotonic_s() - self.called_at,
             items=items,
             first_token_s=self.first_token_s,
@@ -74,5 +86,25 @@ class Work:
 
     @property
     def left(self) -> list[int]:
-        """The items not tried yet."""
-        return [unit.item.seq for batch in self.todo for unit in batch]
+        """The items not tried yet, or not to their end."""
+        return list(dict.fromkeys(unit.item.seq for batch in self.todo for unit in batch))
+
+    def leave_out(self) -> None:
+        """Nothing more is sent of items that failed or wait for another attempt."""
+        gone = self.given_up | self.to_retry.keys()
+        left = ([unit for unit in batch if unit.item.seq not in gone] for batch in self.todo)
+        self.todo = [batch for batch in left if batch]
+
+
+def tally_of(results: Sequence[ItemResult], call: BatchCall | None) -> Tally:
+    """What `results` and the call that brought them add to a chunk's counts."""
+    counts = Counter(result.status for result in results)
+    return Tally(
+        ok=counts[Status.DONE],
+        unchanged=counts[Status.UNCHANGED],
+        empty=counts[Status.EMPTY],
+        failed=counts[Status.FAILED],
+        prompt_tokens=call.prompt_tokens if call else 0,
+        completion_tokens=call.completion_tokens if call else 0,
+        money=call.money if call else 0.0,
+    )

@@ -67,9 +67,11 @@ class WorkerSettings(Group):
     """`[worker]`: how many things one process does at once."""
 
     batch_concurrency: Count | None = None
-    """Threads of a batch worker. None: the sum of every pool's batch_max."""
+    """Threads of a batch worker. None: the sum of every pool's batch_max, and of the places that
+    scaling may add."""
     interactive_concurrency: Count | None = None
-    """Threads of an interactive worker. None: four times the sum of the pools' totals."""
+    """Threads of an interactive worker. None: four times the sum of the pools' totals, at least 32
+    and at most 128."""
     shared: bool = False
     """Let one worker take several queues. It alternates between them, so people wait for batch."""
 
@@ -80,6 +82,8 @@ class BatchSettings(Group):
     lease_s: Annotated[float, Field(ge=3)] = 60.0
     heartbeat_s: Annotated[float, Field(ge=0.2)] = 5.0
     chunk_items: Annotated[int, Field(ge=1, le=100_000)] = 512
+    """Items leased together. Where each item needs calls of its own a chunk holds as many items as
+    others have calls: chunk_items / micro_batch_items."""
     micro_batch_items: Annotated[int, Field(ge=1, le=2048)] = 64
     micro_batch_tokens: Annotated[int, Field(ge=16)] = 16_384
     max_attempts: Count = 5
@@ -204,6 +208,7 @@ class EndpointSettings(Group):
     requests_per_minute: Count | None = None
     """Of all processes together, in any 60 s. None: no budget."""
     tokens_per_minute: Count | None = None
+    """Prompt and completion together, in any 60 s. None: no budget."""
     input_price: NotNegative = 0.0
     """Money for a million prompt tokens, in a currency of your choice, the same everywhere."""
     output_price: NotNegative = 0.0
@@ -211,8 +216,8 @@ class EndpointSettings(Group):
     stands_in_for: tuple[str, ...] = ()
     """Of a degraded endpoint: the models for which its own first model may answer."""
     tokenizer: str | None = None
-    """Path of a tokenizer.json, to count tokens before they are sent. None: ask the server where it
-    can be asked, else a rough count."""
+    """Path of a tokenizer.json, to count tokens before they are sent where the server has no
+    tokenize call (vllm, llamacpp and tei have one). None: a rough count there."""
 
     @field_validator("base_url")
     @classmethod
@@ -241,19 +246,24 @@ class HealthSettings(Group):
     open_s: Positive = 5.0
     """How long a breaker stays open before a probe; doubled each time the probe fails."""
     open_max_s: Positive = 60.0
+    """The longest that it stays open at a time."""
     probe_timeout_s: Positive = 10.0
-    slow_factor: Annotated[float, Field(gt=1)] = 3.0
-    """So many times slower than its peers makes an endpoint slow: work goes to the others first."""
+    """How long a probe may take."""
+    slow_factor: Annotated[float, Field(gt=1)] = 2.5
+    """So many times slower than its peers makes an endpoint slow: work goes to the others first.
+    Below three, so that one which is three times slower is past it, whatever its load."""
     slow_window_s: Positive = 30.0
+    """Over how much of the past endpoints are compared."""
 
 
 class MergingSettings(Group):
     """`[merging]`: small interactive embedding requests that arrive together become one call."""
 
-    wait_ms: Annotated[float, Field(ge=0, le=100)] = 4.0
-    """How long a request waits for others when some came just before; a lone one does not wait.
-    0: nothing is merged."""
+    wait_ms: Annotated[float, Field(ge=0, le=100)] = 8.0
+    """A request that comes while others are under way waits for more, until none has come for so
+    long, and five times so long at most; a lone one does not wait. 0: nothing is merged."""
     most_texts: Count = 64
+    """Texts in one merged call."""
 
 
 class RetentionSettings(Group):
@@ -262,14 +272,18 @@ class RetentionSettings(Group):
     keep_jobs_days: Positive = 30.0
     """Items and results of jobs that ended longer ago are deleted; vectors stay."""
     keep_events_days: Positive = 30.0
+    """The log of events, which reports are made of."""
     keep_deliveries_days: Positive = 7.0
+    """Webhooks that were delivered or given up."""
 
 
 class WebhookSettings(Group):
     """`[webhooks]`: telling a job's end to other servers, signed by the standard."""
 
     max_attempts: Count = 8
+    """After so many in vain a webhook is given up."""
     timeout_s: Positive = 10.0
+    """How long the other server may take to answer."""
     allow_private: bool = True
     """Whether addresses inside this network may be told."""
 
@@ -285,22 +299,39 @@ class ScalingSettings(Group):
     """`[[scaling]]`: more endpoints for a pool when work waits, fewer when it does not."""
 
     pool: Name
+    """The pool that grows and shrinks."""
     minimum: Annotated[int, Field(ge=0)] = 1
+    """Endpoints that are always there, beside those declared."""
     maximum: Count = 4
+    """Endpoints that are never passed, beside those declared."""
     backlog_per_endpoint: Positive = 64.0
     """Requests waiting an endpoint, above which one more is wanted."""
     oldest_wait_s: Positive = 30.0
     """A request that has waited longer than this wants one more endpoint."""
     idle_share: Annotated[float, Field(gt=0, lt=1)] = 0.3
     """Below this share of places in use, one endpoint fewer is wanted."""
+    hold_s: Positive = 10.0
+    """How long a bound has to be passed without a break before one more is wanted."""
     out_cooldown_s: Positive = 15.0
+    """Pause after a step before one more is wanted."""
     in_cooldown_s: Positive = 60.0
+    """How long it has to be idle without a break, and after any step, before one fewer is wanted.
+    """
+    start_timeout_s: Positive = 300.0
+    """How long a new endpoint may take until it answers; meanwhile no other one is asked for."""
+    drain_timeout_s: Positive = 600.0
+    """How long a leaving endpoint may take over what it still has in flight."""
+    hook_timeout_s: Positive = 30.0
+    """How long the command of a hook may run."""
     target: Literal["process", "hook", "keda"] = "process"
+    """Who starts and stops endpoints: Giveway itself, a command of yours, or KEDA."""
     command: tuple[str, ...] = ()
     """process: the command that serves one more endpoint, with {port} in it. hook: the command that
     is told {pool}, {wanted} and {current}."""
     kind: Literal["openai", "vllm", "tei", "ollama", "llamacpp", "simulated"] = "openai"
+    """What kind of server the command starts."""
     models: tuple[str, ...] = ()
+    """The models that it serves."""
     max_concurrency: Count = 8
     """Of each endpoint that is started; the pool's total grows by it."""
 
@@ -385,13 +416,24 @@ class Settings(BaseSettings):
         return next((pool for pool in self.pools if pool.name == name), None)
 
     @property
+    def scaling_tick_s(self) -> float:
+        """Seconds between decisions about how many endpoints a pool has."""
+        return max(0.5, min(5.0, *(one.hold_s / 2 for one in self.scaling), 5.0))
+
+    @property
     def batch_threads(self) -> int:
-        """Threads of one batch worker."""
-        return self.worker.batch_concurrency or sum(pool.ceiling for pool in self.pools)
+        """Threads of one batch worker: enough for every endpoint that scaling may add."""
+        return self.worker.batch_concurrency or (
+            sum(pool.ceiling for pool in self.pools) + self._scaled_places
+        )
 
     @property
     def interactive_threads(self) -> int:
         """Threads of one interactive worker: more than places, since some wait for one."""
         return self.worker.interactive_concurrency or min(
-            128, 4 * sum(pool.total for pool in self.pools)
+            128, max(32, 4 * (sum(pool.total for pool in self.pools) + self._scaled_places))
         )
+
+    @property
+    def _scaled_places(self) -> int:
+        return sum(one.maximum * one.max_concurrency for one in self.scaling)

@@ -26,6 +26,7 @@ class Tally:
     failed: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    money: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,23 @@ class ChunkStore:
         """Cut seq 1 to `total` into chunks of `size`, in one statement."""
         self._tx.execute(_CUT, {"job_id": job_id, "pool": pool, "total": total, "size": size})
 
-    def claim(self, job_id: int, worker: str, endpoint: str, lease_s: float) -> Lease | None:
+    def claim(
+        self, job_id: int, worker: str, endpoint: str, lease_s: float, *, fresh: bool = False
+    ) -> Lease | None:
         """Lease the job's first ready chunk whose time has come; None: there is none.
 
-        Locks that chunk row, passing over rows that others hold.
+        `fresh` passes over those whose items have failed at this very endpoint. Locks the chunk
+        row, passing over rows that others hold.
         """
         row = self._tx.execute(
             _CLAIM,
-            {"job_id": job_id, "worker": worker, "endpoint": endpoint, "lease_s": lease_s},
+            {
+                "job_id": job_id,
+                "worker": worker,
+                "endpoint": endpoint,
+                "lease_s": lease_s,
+                "fresh": fresh,
+            },
         ).one_or_none()
         if row is None:
             return None
@@ -98,6 +108,10 @@ class ChunkStore:
         """Add a checkpoint's figures. Progress was made, so crashes count from nought again."""
         values: dict[str, Any] = {name: getattr(tally, name) for name in Tally.__slots__}
         self._tx.execute(_ADD, _of(lease) | values)
+
+    def move(self, lease: Lease, endpoint: str) -> bool:
+        """The lease's place is at `endpoint` from now on; False: the lease is lost."""
+        return self._tx.execute(_MOVE, _of(lease) | {"endpoint": endpoint}).rowcount == 1
 
     def finish(self, lease: Lease) -> bool:
         """The chunk is done; False: the lease is lost."""
@@ -232,9 +246,12 @@ class ChunkStore:
         rows = self._tx.execute(_ASKED_TO_YIELD, {"worker": worker})
         return [(row.job_id, row.no, row.fence) for row in rows]
 
-    def waste(self, lease: Lease, tokens: int) -> None:
-        """Count tokens that were thrown away when a call was closed. The caller holds the lease."""
-        self._tx.execute(_WASTE, _of(lease) | {"tokens": tokens})
+    def waste(self, lease: Lease, tokens: int, money: float = 0.0) -> None:
+        """Count tokens that were thrown away when a call was closed, and what they cost.
+
+        The caller holds the lease.
+        """
+        self._tx.execute(_WASTE, _of(lease) | {"tokens": tokens, "money": money})
 
     def calls(self, pool: str) -> Calls:
         """The pool's batch calls in flight, with what closing each would throw away."""
@@ -293,6 +310,7 @@ _CLAIM = text("""
     WITH next AS (
         SELECT job_id, no FROM chunks
         WHERE job_id = :job_id AND state = 'ready' AND coalesce(not_before, now()) <= now()
+          AND NOT (CAST(:fresh AS boolean) AND attempt > 0 AND endpoint = :endpoint)
         ORDER BY no LIMIT 1
         FOR UPDATE SKIP LOCKED
     )
@@ -311,9 +329,11 @@ _HOLD = text(f"SELECT 1 FROM chunks WHERE {_MINE} FOR UPDATE")
 _ADD = text(f"""
     UPDATE chunks SET ok = ok + :ok, unchanged = unchanged + :unchanged, empty = empty + :empty,
         failed = failed + :failed, crashes = 0, prompt_tokens = prompt_tokens + :prompt_tokens,
-        completion_tokens = completion_tokens + :completion_tokens
+        completion_tokens = completion_tokens + :completion_tokens, money = money + :money
     WHERE {_MINE}
 """)
+
+_MOVE = text(f"UPDATE chunks SET endpoint = :endpoint WHERE {_MINE}")
 
 _HELD = "held_s = held_s + extract(epoch FROM clock_timestamp() - leased_at)"
 
@@ -336,9 +356,9 @@ _LOCK_JOB = text("SELECT id FROM jobs WHERE id = :job_id FOR NO KEY UPDATE")
 
 _RETRY = text(f"""
     INSERT INTO chunks (job_id, no, pool, first_seq, last_seq, seqs, items, state, attempt,
-                        not_before, error_code, error)
+                        endpoint, not_before, error_code, error)
     SELECT c.job_id, {_NEXT_NO}, c.pool, :first, :last, :seqs, :count, 'ready', :attempt,
-           clock_timestamp() + make_interval(secs => :after_s), :code, :error
+           c.endpoint, clock_timestamp() + make_interval(secs => :after_s), :code, :error
     FROM chunks c WHERE c.job_id = :job_id AND c.no = :no
 """)
 
@@ -401,7 +421,10 @@ _ASKED_TO_YIELD = text("""
     WHERE state = 'leased' AND yield_requested AND worker = :worker
 """)
 
-_WASTE = text(f"UPDATE chunks SET wasted_tokens = wasted_tokens + :tokens WHERE {_MINE}")
+_WASTE = text(f"""
+    UPDATE chunks SET wasted_tokens = wasted_tokens + :tokens, money = money + :money
+    WHERE {_MINE}
+""")
 
 # What a call has cost so far is not in the row; half of what the chunk's items cost on average is
 # what closing one throws away in expectation.

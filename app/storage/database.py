@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine
+from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 
@@ -100,6 +100,13 @@ class Database:
                 raise DatabaseUnavailable(f"Postgres went away: {_first_line(error)}") from error
             raise
 
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection]:
+        """A transaction that only reads, and whose statements all see the same moment."""
+        with self.transaction() as tx:
+            tx.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+            yield tx
+
     def patiently(self, work: Callable[[Connection], T], patience_s: float) -> T:
         """Run `work` in a transaction, again and again while the server is away.
 
@@ -118,6 +125,18 @@ class Database:
                     raise
             threading.Event().wait(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def alone(self, statement: str) -> None:
+        """Run a statement that Postgres takes only outside a transaction, however long it takes."""
+        try:
+            with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as own:
+                own.execute(text("SET statement_timeout = 0"))
+                try:
+                    own.execute(text(statement))
+                finally:
+                    own.execute(text("RESET statement_timeout"))
+        except OperationalError as error:
+            raise DatabaseUnavailable(f"Postgres does not answer: {_first_line(error)}") from error
 
     def close(self) -> None:
         """Close this process's connections."""

@@ -42,6 +42,10 @@ class ItemStore:
         """Remove a job's items."""
         self._tx.execute(items.delete().where(items.c.job_id == job_id))
 
+    def prune(self, job_id: int, most: int) -> int:
+        """Delete at most `most` of a job's items, with their results and steps; how many."""
+        return int(self._tx.execute(_PRUNE, {"job_id": job_id, "most": most}).scalar_one())
+
     def count(self, job_id: int) -> int:
         """How many items the job has."""
         query = select(func.count()).where(items.c.job_id == job_id)
@@ -77,17 +81,31 @@ _WITHOUT_RESULT = """
 _PENDING_RUN = text(_WITHOUT_RESULT.format(which="i.seq BETWEEN :first AND :last"))
 _PENDING_LISTED = text(_WITHOUT_RESULT.format(which="i.seq = ANY(:seqs)"))
 
+_PRUNE = text("""
+    WITH old AS (
+        DELETE FROM items WHERE job_id = :job_id AND seq IN (
+            SELECT seq FROM items WHERE job_id = :job_id ORDER BY seq LIMIT :most)
+        RETURNING seq
+    ), no_results AS (
+        DELETE FROM results WHERE job_id = :job_id AND seq IN (SELECT seq FROM old)
+    ), no_steps AS (
+        DELETE FROM steps WHERE job_id = :job_id AND seq IN (SELECT seq FROM old)
+    )
+    SELECT count(*) FROM old
+""")
+
 _ROWS_A_BLOCK = 2000
 
 
 def _blocks(job_id: int, rows: Iterable[Row]) -> Iterator[tuple[bytes, int]]:
     """COPY text in blocks: one write a block, not one a row."""
-    prefix = b"%d\t" % job_id
     lines: list[bytes] = []
     for seq, (key, payload) in enumerate(rows, start=1):
-        lines.append(
-            prefix + b"%d\t" % seq + _escaped(key.encode()) + b"\t" + _escaped(payload) + b"\n"
-        )
+        # Tabs and line ends are not printable; nearly every key needs no more than this look.
+        name = key.encode()
+        if not key.isprintable() or "\\" in key:
+            name = _escaped(name)
+        lines.append(b"%d\t%d\t%b\t%b\n" % (job_id, seq, name, _escaped(payload)))
         if len(lines) >= _ROWS_A_BLOCK:
             yield b"".join(lines), len(lines)
             lines.clear()

@@ -42,7 +42,8 @@ class LimitRow:
 class Occupancy:
     """Requests in flight: live batch leases and running interactive requests, by endpoint.
 
-    `queued` counts interactive requests that wait for a place.
+    `queued` counts interactive requests that wait for a place. Those that share a call count as
+    one.
     """
 
     batch: dict[str, int]
@@ -214,7 +215,8 @@ _OCCUPANCY = text("""
     SELECT 'batch' AS what, endpoint, count(*) AS n FROM chunks
     WHERE state = 'leased' AND pool = :pool AND lease_until > clock_timestamp() GROUP BY endpoint
     UNION ALL
-    SELECT CASE state WHEN 'running' THEN 'interactive' ELSE 'queued' END, endpoint, count(*)
+    SELECT CASE state WHEN 'running' THEN 'interactive' ELSE 'queued' END, endpoint,
+        count(DISTINCT coalesce(rides_on, id))
     FROM interactive_requests
     WHERE state IN ('queued','running') AND pool = :pool AND lease_until > clock_timestamp()
     GROUP BY state, endpoint

@@ -20,37 +20,62 @@ class RequestStore:
     def __init__(self, tx: Connection) -> None:
         self._tx = tx
 
-    def arrive(self, request: NewRequest, worker: str, lease_s: float) -> None:
-        """Record the request as queued. `ahead` is how many of the pool were in flight before it.
+    def arrive(
+        self,
+        requests: Sequence[NewRequest],
+        worker: str,
+        lease_s: float,
+        rides_on: UUID | None = None,
+    ) -> list[UUID]:
+        """Record the requests as queued; those of them that were cancelled before they came.
 
-        A message that the broker delivers again finds its row and takes it over.
+        `ahead` is how many of the pool were in flight before. Those with the same `rides_on` are to
+        go in one call. A message that the broker delivers again finds its row and takes it over.
         """
-        self._tx.execute(
+        if not requests:
+            return []
+        rows = self._tx.execute(
             _ARRIVE,
             {
-                "id": request.id,
-                "pool": request.pool,
-                "task_type": request.task_type,
-                "model": request.model,
-                "user_id": request.user_id,
-                "priority": request.priority,
-                "max_tokens": request.max_tokens,
-                "submitted_at": request.submitted_at,
+                "ids": [one.id for one in requests],
+                "pool": requests[0].pool,
+                "task_types": [one.task_type for one in requests],
+                "models": [one.model for one in requests],
+                "users": [one.user_id for one in requests],
+                "priorities": [one.priority for one in requests],
+                "max_tokens": [one.max_tokens for one in requests],
+                "submitted": [one.submitted_at for one in requests],
+                "deadlines": [one.deadline_at for one in requests],
                 "worker": worker,
                 "lease_s": lease_s,
+                "rides_on": rides_on,
             },
         )
+        return [row.id for row in rows if row.cancel_requested]
 
-    def ahead_of(self, request_id: UUID, pool: str) -> int:
-        """How many waiting requests come before this one: higher priority first, then older.
+    def ahead_of(self, request_id: UUID, pool: str) -> dict[str, int]:
+        """Calls that wait and come before this request's, by model: higher priority, then older.
 
         Exact for as long as the pool's limit row is locked.
         """
-        return int(self._tx.execute(_AHEAD_OF, {"id": request_id, "pool": pool}).scalar_one())
+        rows = self._tx.execute(_AHEAD_OF, {"id": request_id, "pool": pool})
+        return {row.model: row.n for row in rows}
 
-    def start(self, request_id: UUID, endpoint: str) -> None:
-        """The request takes its place at `endpoint`."""
-        self._tx.execute(_START, {"id": request_id, "endpoint": endpoint})
+    def start(
+        self,
+        ids: Sequence[UUID],
+        endpoint: str,
+        role: str | None = None,
+        model: str | None = None,
+    ) -> None:
+        """The requests take their place at `endpoint`, which is asked for `model`."""
+        self._tx.execute(
+            _START, {"ids": list(ids), "endpoint": endpoint, "role": role, "model": model}
+        )
+
+    def wait_again(self, ids: Sequence[UUID]) -> None:
+        """The call failed; its place is free, and the requests wait for another."""
+        self._tx.execute(_WAIT_AGAIN, {"ids": list(ids)})
 
     def first_token(self, request_id: UUID) -> None:
         """The first token came, now."""
@@ -65,16 +90,45 @@ class RequestStore:
         completion_tokens: int | None = None,
     ) -> None:
         """The request ended, now; its place is free."""
+        self.finish_all([request_id], state, error_code, [prompt_tokens], [completion_tokens])
+
+    def finish_all(
+        self,
+        ids: Sequence[UUID],
+        state: RequestState,
+        error_code: str | None = None,
+        prompt_tokens: Sequence[int | None] | None = None,
+        completion_tokens: Sequence[int | None] | None = None,
+        money: Sequence[float | None] | None = None,
+    ) -> None:
+        """The requests of one call ended, now, each with its share of the tokens and the money."""
+        none = [None] * len(ids)
         self._tx.execute(
             _FINISH,
             {
-                "id": request_id,
+                "ids": list(ids),
                 "state": state,
                 "error_code": error_code,
-                "prompt_tokens": prompt_tokens,
-                "completion_tokens": completion_tokens,
+                "prompt_tokens": list(prompt_tokens or none),
+                "completion_tokens": list(completion_tokens or none),
+                "money": list(money or none),
             },
         )
+
+    def end_ride(self, pool: str, rides_on: UUID) -> None:
+        """End what is still open of a shared call that is over: nobody waits for it."""
+        self._tx.execute(_END_RIDE, {"pool": pool, "rides_on": rides_on})
+
+    def cancel(self, request_id: UUID) -> str | None:
+        """Nobody waits for the request any more; its state before, None: it has not come yet.
+
+        One that comes later is dropped on arrival.
+        """
+        return self._tx.execute(_CANCEL, {"id": request_id}).scalar_one_or_none()
+
+    def cancelled(self, ids: Sequence[UUID]) -> list[UUID]:
+        """Those of `ids` that were cancelled."""
+        return list(self._tx.execute(_CANCELLED, {"ids": list(ids)}).scalars())
 
     def extend(self, ids: Sequence[UUID], lease_s: float) -> None:
         """Keep the places of these requests for another `lease_s`."""
@@ -129,30 +183,49 @@ class RequestStore:
 
 
 _ARRIVE = text("""
-    INSERT INTO interactive_requests (id, pool, task_type, model, user_id, priority, state,
-        max_tokens, submitted_at, worker, lease_until, ahead)
-    SELECT :id, :pool, :task_type, :model, :user_id, :priority, 'queued', :max_tokens,
-        :submitted_at, :worker, clock_timestamp() + make_interval(secs => :lease_s),
+    INSERT INTO interactive_requests AS mine (id, pool, task_type, model, user_id, priority, state,
+        max_tokens, submitted_at, deadline_at, worker, lease_until, rides_on, ahead)
+    SELECT new.id, :pool, new.task_type, new.model, new.user_id, new.priority, 'queued',
+        new.max_tokens, new.submitted_at, new.deadline_at, :worker,
+        clock_timestamp() + make_interval(secs => :lease_s), :rides_on,
         (SELECT count(*) FROM interactive_requests
          WHERE state IN ('queued','running') AND pool = :pool)
-    ON CONFLICT (id) DO UPDATE SET state = 'queued', worker = excluded.worker, endpoint = NULL,
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:task_types AS text[]), CAST(:models AS text[]),
+        CAST(:users AS text[]), CAST(:priorities AS int[]), CAST(:max_tokens AS int[]),
+        CAST(:submitted AS timestamptz[]), CAST(:deadlines AS timestamptz[]))
+        AS new (id, task_type, model, user_id, priority, max_tokens, submitted_at, deadline_at)
+    ON CONFLICT (id) DO UPDATE SET pool = excluded.pool, task_type = excluded.task_type,
+        model = excluded.model, user_id = excluded.user_id, priority = excluded.priority,
+        max_tokens = excluded.max_tokens, submitted_at = excluded.submitted_at,
+        deadline_at = excluded.deadline_at, state = 'queued', worker = excluded.worker,
+        endpoint = NULL, role = NULL, answered_model = NULL, rides_on = excluded.rides_on,
         lease_until = excluded.lease_until, started_at = NULL, first_token_at = NULL,
         finished_at = NULL, error_code = NULL
+    RETURNING id, cancel_requested
 """)
 
+# Requests that share a call are one: they need one place.
 _AHEAD_OF = text("""
-    SELECT count(*) FROM interactive_requests other
+    SELECT other.model, count(DISTINCT coalesce(other.rides_on, other.id)) AS n
+    FROM interactive_requests other
     JOIN interactive_requests mine ON mine.id = :id
     WHERE other.state = 'queued' AND other.pool = :pool
       AND other.lease_until > clock_timestamp()
+      AND coalesce(other.rides_on, other.id) <> coalesce(mine.rides_on, mine.id)
       AND (-other.priority, other.submitted_at, other.id)
         < (-mine.priority, mine.submitted_at, mine.id)
+    GROUP BY other.model
 """)
 
 _START = text("""
-    UPDATE interactive_requests SET state = 'running', endpoint = :endpoint,
-        started_at = clock_timestamp()
-    WHERE id = :id
+    UPDATE interactive_requests SET state = 'running', endpoint = :endpoint, role = :role,
+        answered_model = :model, started_at = clock_timestamp()
+    WHERE id = ANY(:ids)
+""")
+
+_WAIT_AGAIN = text("""
+    UPDATE interactive_requests SET state = 'queued', started_at = NULL, first_token_at = NULL
+    WHERE id = ANY(:ids) AND state = 'running'
 """)
 
 _FIRST_TOKEN = text("""
@@ -162,9 +235,36 @@ _FIRST_TOKEN = text("""
 
 _FINISH = text("""
     UPDATE interactive_requests SET state = :state, finished_at = clock_timestamp(),
-        error_code = :error_code, prompt_tokens = :prompt_tokens,
-        completion_tokens = :completion_tokens, lease_until = NULL
-    WHERE id = :id
+        error_code = :error_code, prompt_tokens = ended.prompt_tokens,
+        completion_tokens = ended.completion_tokens, money = ended.money, lease_until = NULL
+    FROM unnest(CAST(:ids AS uuid[]), CAST(:prompt_tokens AS int[]),
+        CAST(:completion_tokens AS int[]), CAST(:money AS float8[]))
+        AS ended (id, prompt_tokens, completion_tokens, money)
+    WHERE interactive_requests.id = ended.id
+""")
+
+_END_RIDE = text("""
+    UPDATE interactive_requests SET state = CASE state WHEN 'running' THEN 'failed'
+            ELSE 'dropped' END,
+        finished_at = clock_timestamp(), error_code = 'abandoned', lease_until = NULL
+    WHERE pool = :pool AND state IN ('queued','running') AND rides_on = :rides_on
+""")
+
+# A row that stands for a message which has not come: what it is about is filled in when it comes.
+_CANCEL = text("""
+    WITH known AS (SELECT state FROM interactive_requests WHERE id = :id),
+    told AS (
+        INSERT INTO interactive_requests (id, pool, task_type, model, state, submitted_at,
+            finished_at, error_code, cancel_requested)
+        VALUES (:id, '', '', '', 'dropped', clock_timestamp(), clock_timestamp(), 'abandoned',
+            true)
+        ON CONFLICT (id) DO UPDATE SET cancel_requested = true
+    )
+    SELECT state FROM known
+""")
+
+_CANCELLED = text("""
+    SELECT id FROM interactive_requests WHERE id = ANY(:ids) AND cancel_requested
 """)
 
 _EXTEND = text("""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import orjson
@@ -19,8 +20,11 @@ class ResultStore:
     def __init__(self, tx: Connection) -> None:
         self._tx = tx
 
-    def record(self, lease: Lease, results: Sequence[ItemResult]) -> int:
-        """Insert results that are not there; how many were new. The caller holds the lease."""
+    def record(self, lease: Lease, results: Sequence[ItemResult], model: str | None = None) -> int:
+        """Insert results that are not there; how many were new. The caller holds the lease.
+
+        `model` is the one that answered where it is not the job's own.
+        """
         self._tx.execute(_STAGE)
         with (
             driver(self._tx).cursor() as cursor,
@@ -30,7 +34,12 @@ class ResultStore:
             for r in results:
                 output = None if r.output is None else _json(r.output)
                 copy.write_row((r.seq, r.status.value, r.code, r.error, r.tokens, output))
-        values = {"job_id": lease.job_id, "no": lease.no, "endpoint": lease.endpoint}
+        values = {
+            "job_id": lease.job_id,
+            "no": lease.no,
+            "endpoint": lease.endpoint,
+            "model": model,
+        }
         return self._tx.execute(_INSERT, values).rowcount
 
     def fail_one(self, job_id: int, chunk_no: int, seq: int, code: str, error: str) -> int:
@@ -52,11 +61,10 @@ class ResultStore:
 
     def exported(self, job_id: int) -> Iterator[dict[str, Any]]:
         """Every result of a job in order: key, status, code, error, tokens, output; streamed."""
-        rows = self._tx.execution_options(stream_results=True, max_row_buffer=2000).execute(
-            _EXPORTED, {"job_id": job_id}
-        )
-        for row in rows.mappings():
-            yield dict(row)
+        streamed = self._tx.execution_options(stream_results=True, max_row_buffer=2000)
+        with closing(streamed.execute(_EXPORTED, {"job_id": job_id})) as rows:
+            for row in rows.mappings():
+                yield dict(row)
 
 
 def _json(value: Any) -> Any:
@@ -71,8 +79,10 @@ _STAGE = text("""
 """)
 
 _INSERT = text("""
-    INSERT INTO results (job_id, seq, chunk_no, status, code, error, endpoint, tokens, output)
-    SELECT :job_id, seq, :no, status, code, error, :endpoint, tokens, output FROM staged_results
+    INSERT INTO results (job_id, seq, chunk_no, status, code, error, endpoint, model, tokens,
+        output)
+    SELECT :job_id, seq, :no, status, code, error, :endpoint, :model, tokens, output
+    FROM staged_results
     ON CONFLICT DO NOTHING
 """)
 

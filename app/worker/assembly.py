@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery import Celery
 
+from app.domain.events import Several
 from app.wiring import Wiring
 from app.worker import batch_tasks, control_tasks, interactive_tasks
 from app.worker.config import configuration
@@ -17,7 +18,7 @@ def make(wiring: Wiring) -> Celery:
     app.conf.update(configuration(wiring.settings))
     app.giveway = wiring
     wiring.doorbell = CeleryDoorbell(app, wiring.settings.broker.connect_timeout_s)
-    wiring.observer = TaskProgress()
+    wiring.observer = Several(TaskProgress(), wiring.recorder)
     for module in (batch_tasks, control_tasks, interactive_tasks):
         module.register(app, wiring)
     return app

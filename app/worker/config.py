@@ -77,6 +77,7 @@ def _transport(is_redis: bool, visible_s: float) -> dict[str, Any]:
         "socket_keepalive": True,
         "health_check_interval": 10,
         "socket_connect_timeout": 1.0,
+        "priority_steps": list(queues.PRIORITY_STEPS),
     }
 
 
@@ -96,4 +97,10 @@ def _ticks(settings: Settings) -> dict[str, Any]:
         "rescue": every("rescue", 2.0),
         "complete": every("complete", 2.0),
         "prune": every("prune", 60.0),
+        "probe": every("probe", 2.0),
+        "schedule": every("schedule", 2.0),
+        "tell": every("tell", 2.0),
+        **({"scale": every("scale", settings.scaling_tick_s)} if settings.scaling else {}),
+        "learn": every("learn", 15.0),
+        "index": every("index", 30.0),
     }

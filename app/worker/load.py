@@ -24,6 +24,7 @@ from celery.exceptions import TimeoutError as NoResult
 from app import clock
 from app.errors import ConfigError, EndpointError
 from app.worker.interactive_tasks import facts
+from app.worker.queues import broker_priority
 from app.worker.results import close_backend
 
 MOST_IN_FLIGHT = 512
@@ -280,6 +281,7 @@ class _Senders:
             kwargs=kwargs,
             argsrepr="()",
             kwargsrepr=facts(kwargs),
+            priority=broker_priority(0, self._app.conf.broker_url),
             expires=plan.timeout_s,
             retry=False,
         )

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import clock
-from app.cli.parts.items import FileItems
 from app.domain.jobs import OPEN
 from app.local.demo import config
 from app.local.demo.measured import ALONE, THROTTLED, UNTHROTTLED, Answer, Leg, Measured, Sample
+from app.services.items import SourceItems
 from app.services.submission import JobRequest
 from app.storage.sources.base import ReadOptions
+from app.storage.sources.file_origin import FilePlace
 from app.worker.load import LoadPlan, LoadReport, Waited, arrivals, run_load
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class Course:
 
     def _submit(self, name: str, pool: str) -> str:
         options = ReadOptions(id_field="id", text_field="text", format="jsonl")
-        items = FileItems(self._corpus, options, self._corpus.name, _nothing, _nothing)
+        items = SourceItems(FilePlace(self._corpus, self._corpus.name), options)
         collection = COLLECTION if pool == config.GIVEWAY else f"{COLLECTION}-{pool}"
         params = {"model": config.EMBED[pool], "collection": collection, "prefix": ""}
         lines = self._corpus.read_bytes().count(b"\n")
@@ -242,7 +243,3 @@ def _machine() -> dict[str, str | int | None]:
         else os.cpu_count(),
         "python": platform.python_version(),
     }
-
-
-def _nothing(_count: int) -> None:
-    """Nobody watches the corpus being read."""

@@ -12,12 +12,21 @@ from app import clock
 from app.cli import render
 from app.domain.chunks import Chunk
 from app.domain.jobs import Job, JobState, Progress
+from app.domain.pricing import shown
 from app.services.inspection import JobView
 
 
 def job_document(view: JobView) -> dict[str, Any]:
     """What `jobs show --json` prints."""
-    limit = {"limit": view.limit, "limit_reason": view.limit_reason, "failures": view.failures}
+    limit = {
+        "limit": view.limit,
+        "limit_reason": view.limit_reason,
+        "waits": view.waits,
+        "tenant": view.job.tenant,
+        "after": view.job.after,
+        "window": view.job.window,
+        "failures": view.failures,
+    }
     return {**summary(view.job, view.progress), **limit, "params": dict(view.job.params)}
 
 
@@ -47,7 +56,10 @@ def summary(job: Job, progress: Progress) -> dict[str, Any]:
         "share": round(progress.share, 6),
         "prompt_tokens": progress.prompt_tokens,
         "completion_tokens": progress.completion_tokens,
+        "money": round(progress.money, 9),
+        "budget": job.budget,
         "skipped_lines": job.skipped_lines,
+        "deleted": job.deleted,
         "created_at": job.created_at,
         "started_at": job.started_at,
         "finished_at": job.finished_at,
@@ -62,13 +74,23 @@ def elapsed_s(job: Job, now: datetime) -> float | None:
     return round(max(0.0, ((job.finished_at or now) - job.started_at).total_seconds()), 3)
 
 
+def _money(job: Job, made: Progress) -> str | None:
+    """What it cost, of what it may; None: its endpoints have no prices."""
+    if job.budget is None:
+        return shown(made.money) if made.money else None
+    return f"{shown(made.money)} of {shown(job.budget)}"
+
+
 def succeeded(view: JobView) -> bool:
     """Whether a script may go on: completed, and no item failed."""
     return view.job.state is JobState.COMPLETED and view.progress.failed == 0
 
 
 def print_job(
-    view: JobView, failures: Sequence[Mapping[str, Any]] = (), chunks: Sequence[Chunk] = ()
+    view: JobView,
+    failures: Sequence[Mapping[str, Any]] = (),
+    chunks: Sequence[Chunk] = (),
+    told: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """The page of one job."""
     job, made = view.job, view.progress
@@ -82,20 +104,25 @@ def print_job(
             ("kind", f"{job.kind}, model {job.model}, pool {job.pool}"),
             ("collection", job.params.get("collection")),
             ("state", f"{job.state}{reason}"),
+            ("waits", view.waits),
             ("items", f"{made.done + made.failed:,} of {made.total:,} ({made.share:.1%})"),
             ("unchanged", f"{made.unchanged:,} (no call was needed)" if made.unchanged else None),
             ("empty", f"{made.empty:,} (nothing to send)" if made.empty else None),
             ("failed", f"{made.failed:,}: {codes}" if made.failed else None),
             ("retrying", f"{made.retrying:,}" if made.retrying else None),
+            ("deleted", f"{job.deleted:,} (no longer in the source)" if job.deleted else None),
             ("skipped", f"{job.skipped_lines:,} bad lines" if job.skipped_lines else None),
             (
                 "in flight",
                 f"{made.in_flight} of {view.limit} ({view.limit_reason})" if waits else None,
             ),
             ("tokens", f"{made.prompt_tokens + made.completion_tokens:,}"),
+            ("money", _money(job, made)),
             ("created", render.moment(job.created_at)),
             ("started", render.moment(job.started_at)),
             ("finished", render.moment(job.finished_at)),
+            ("pruned", render.moment(job.pruned_at)),
+            *(("webhook", _delivery(one)) for one in told),
             ("took", render.span(elapsed_s(job, clock.now())) if job.started_at else None),
         ]
     )
@@ -106,6 +133,11 @@ def print_job(
     if chunks:
         typer.echo("")
         print_chunks(chunks)
+
+
+def _delivery(one: Mapping[str, Any]) -> str:
+    said = one["error"] or one["status"]
+    return f"{one['state']}, attempt {one['attempt']}" + (f": {said}" if said else "")
 
 
 def print_chunks(chunks: Sequence[Chunk]) -> None:

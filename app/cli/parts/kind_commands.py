@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, moment, wiring_for
+from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
 from app.cli.parts import submit_options as shared
 from app.cli.parts.kind_params import WHAT, ParamOption, param_options
 from app.cli.parts.submit_options import option
@@ -19,12 +21,17 @@ from app.kinds.base import Kind, checked
 from app.kinds.registry import kinds
 
 if TYPE_CHECKING:
-    from app.services.submission import JobRequest
-    from app.storage.sources.base import ReadOptions
+    from app.services.launching import JobTemplate
+    from app.wiring import Wiring
 
 _ABOUT_JOBS = (
-    "The job runs in the background, at the pace that people leave. Submitting the same file again "
-    "gives the same job back. Its answers are written out by `giveway results JOB`."
+    "The job runs in the background, at the pace that people leave. Submitting the same again "
+    "gives the same job back."
+)
+_ABOUT_ANSWERS = "Its answers are written out by `giveway results JOB`."
+_ABOUT_VECTORS = (
+    "Its vectors go to a collection that `giveway search` can look into; a text that has its "
+    "vector already costs no call."
 )
 
 
@@ -32,12 +39,19 @@ _ABOUT_JOBS = (
 class Common:
     """What can be said of a job of any kind; each field is an option, in this order."""
 
-    file: shared.File
+    file: shared.File = None
+    source: shared.Source = None
+    query: shared.Query = None
+    table: shared.Table = None
+    keyset: shared.Keyset = False
+    where: shared.Where = None
+    limit: shared.Limit = None
     text_field: Annotated[str, option("Field that is the item's text; default: text.", WHAT)] = (
         "text"
     )
     id_field: Annotated[
-        str | None, option("Field that names an item; default: its number in the file.", WHAT)
+        str | None,
+        option("Field that names an item; default: its number in the file, or its path.", WHAT),
     ] = None
     field: Annotated[
         list[str] | None,
@@ -50,44 +64,75 @@ class Common:
     name: shared.Name = None
     priority: shared.Priority = 0
     weight: shared.Weight = 1.0
+    tenant: shared.Tenant = None
     max_in_flight: shared.MaxInFlight = None
     chunk_items: shared.ChunkItems = None
     deadline: shared.Deadline = None
+    window: shared.Window = None
+    after: shared.After = None
+    failover: shared.FailoverOption = None
+    budget: shared.Budget = None
+    delete_missing: shared.DeleteMissing = None
+    webhook: shared.Webhook = None
+    webhook_secret_env: shared.WebhookSecretEnv = None
     no_yield: shared.NoYield = False
+    dry_run: shared.DryRun = False
     wait: shared.Wait = False
     as_json: JsonFlag = False
     config: Config = None
     data: Data = DEFAULT_DATA
 
-    def read_options(self) -> ReadOptions:
-        """How the file is read. UsageError: a --field that cannot be."""
-        from app.storage.sources.base import ReadOptions
+    @property
+    def uri(self) -> str:
+        """Where the items come from. UsageError: said twice, or not at all."""
+        if self.file is not None and self.source is not None:
+            raise UsageError(f"give FILE or --source, not both: {self.file} and --source")
+        uri = self.file if self.file is not None else self.source
+        if uri is None:
+            raise UsageError("name a FILE, or a database or data set with --source")
+        return uri
 
-        return ReadOptions(
-            id_field=self.id_field,
-            text_field=self.text_field,
-            fields=columns(self.field or ()),
-            delimiter=self.delimiter,
-            format=self.format,
-            lenient=self.lenient,
-        )
+    def template(self, kind: Kind, params: Mapping[str, Any]) -> JobTemplate:
+        """What is asked for. UsageError: what cannot be."""
+        from app.services.launching import checked_template
 
-    def request(self, kind: Kind, params: Mapping[str, Any]) -> JobRequest:
-        """What is asked for."""
-        from app.services.submission import JobRequest
-
-        return JobRequest(
-            kind=kind.name,
-            params=params,
-            key=self.key,
-            name=self.name,
-            priority=self.priority,
-            weight=self.weight,
-            max_in_flight=self.max_in_flight,
-            may_yield=not self.no_yield,
-            chunk_items=self.chunk_items,
-            deadline_at=moment(self.deadline),
-        )
+        if (self.webhook is None) != (self.webhook_secret_env is None):
+            raise UsageError("--webhook and --webhook-secret-env go together: calls are signed")
+        webhook = self.webhook and {"url": self.webhook, "secret_env": self.webhook_secret_env}
+        source = {
+            "uri": self.uri,
+            "query": self.query,
+            "table": self.table,
+            "keyset": self.keyset,
+            "id_field": self.id_field,
+            "text_field": self.text_field,
+            "fields": columns(self.field or ()),
+            "format": self.format,
+            "delimiter": self.delimiter,
+            "lenient": self.lenient,
+            "limit": self.limit,
+            "where": self.where,
+        }
+        given = {
+            "kind": kind.name,
+            "params": dict(params),
+            "source": source,
+            "name": self.name,
+            "priority": self.priority,
+            "weight": self.weight,
+            "tenant": self.tenant,
+            "max_in_flight": self.max_in_flight,
+            "may_yield": not self.no_yield,
+            "chunk_items": self.chunk_items,
+            "failover": self.failover,
+            "budget": self.budget,
+            "deadline": self.deadline,
+            "window": self.window,
+            "after": tuple(self.after or ()),
+            "webhook": webhook,
+            "delete_missing": self.delete_missing,
+        }
+        return checked_template({k: v for k, v in given.items() if v is not None})
 
 
 def commands_of_kinds(but: Collection[str] = ()) -> dict[str, Any]:
@@ -122,20 +167,46 @@ def submit_kind(kind: Kind, told: Common, given: Mapping[str, Any]) -> None:
 
     Parameters that cannot be are refused before anything is opened: BadParams.
     """
-    from app.cli.parts.items import on_disk
-    from app.cli.parts.models import chat_model, embedding_model
-    from app.cli.parts.submitting import Source, submit
+    from app.cli.parts import keeping
+    from app.cli.parts.submitting import submit
 
-    options = told.read_options()
-    likely = checked(kind, {"model": "model", **given})
-    chosen = chat_model if kind.collection(likely) is None else embedding_model
-    with (
-        wiring_for(told.config, told.data) as wiring,
-        on_disk(told.file, told.data) as (path, shown_as),
-    ):
-        params = {**given, "model": chosen(wiring.pools, given.get("model"))}
-        source = Source(path, shown_as, options)
-        submit(wiring, told.request(kind, params), source, wait=told.wait, as_json=told.as_json)
+    uri = told.uri
+    if "collection" in kind.params.model_fields and "collection" not in given:
+        given = {**given, "collection": collection_of(uri)}
+    checked(kind, {"model": "model", **given})
+    if (wanted := keeping.wanted()) is not None:
+        wanted.keep(told, told.template(kind, with_model(kind, given, wanted.wiring)))
+        return
+    with wiring_for(told.config, told.data) as wiring:
+        template = told.template(kind, with_model(kind, given, wiring))
+        if told.dry_run:
+            from app.cli.parts.estimate import estimate
+
+            estimate(wiring, template, as_json=told.as_json)
+            return
+        submit(wiring, template, told.key, wait=told.wait, as_json=told.as_json)
+
+
+def with_model(kind: Kind, given: Mapping[str, Any], wiring: Wiring) -> dict[str, Any]:
+    """`given` with a model: the one named, which must be served, or the first fitting one."""
+    from app.cli.parts.models import chat_model, embedding_model
+
+    vectors = kind.collection(checked(kind, {"model": "model", **given})) is not None
+    chosen = embedding_model if vectors else chat_model
+    named = given.get("model")
+    return {**given, "model": chosen(wiring.pools_with(named), named)}
+
+
+def collection_of(uri: str) -> str:
+    """The collection that a file's vectors go to where none is named: its stem, as a name."""
+    is_file = uri != "-" and "://" not in uri and not uri.startswith(("hf:", "env:"))
+    stem = Path(uri).name.split(".")[0] if is_file else ""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:63]
+    if not name:
+        said = "standard input has" if uri == "-" else "a source that is no file has"
+        said = f"{uri} gives" if is_file else said
+        raise UsageError(f"name the collection with --collection; {said} no name for one")
+    return name
 
 
 def columns(texts: Sequence[str]) -> dict[str, str]:
@@ -156,9 +227,9 @@ def columns(texts: Sequence[str]) -> dict[str, str]:
 def about(kind: Kind) -> str:
     """What the kind's command says of itself; its first line stands in the list of kinds."""
     docstring = vars(kind.params).get("__doc__")
-    return "\n\n".join(
-        [headline(kind), *([inspect.cleandoc(docstring)] if docstring else []), _ABOUT_JOBS]
-    )
+    said = [inspect.cleandoc(docstring)] if docstring else []
+    made = _ABOUT_VECTORS if "collection" in kind.params.model_fields else _ABOUT_ANSWERS
+    return "\n\n".join([headline(kind), *said, f"{_ABOUT_JOBS} {made}"])
 
 
 def headline(kind: Kind) -> str:

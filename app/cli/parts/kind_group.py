@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import MutableMapping
+from pathlib import Path
 from typing import Any
 
 from typer.core import TyperGroup
@@ -24,6 +26,7 @@ class KindGroup(TyperGroup):
         if not self._has_all:
             from app.cli.parts.kind_commands import commands_of_kinds
 
+            _declare_own_kinds()
             for name, command in commands_of_kinds(but=set(self._given)).items():
                 self._given[name] = command
             self._has_all = True
@@ -36,3 +39,19 @@ class KindGroup(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """The command called `cmd_name`, None: there is none. Kinds are looked at last."""
         return self._given.get(cmd_name) or super().get_command(ctx, cmd_name)
+
+
+def _declare_own_kinds() -> None:
+    """Add the kinds that `[kinds] modules` names, before any option of a command is read.
+
+    Settings that cannot be read are no matter here: the command itself says so.
+    """
+    from app.cli.common import DEFAULT_DATA, settings_for
+    from app.errors import GivewayError
+    from app.kinds.registry import declare
+
+    try:
+        settings = settings_for(None, Path(os.environ.get("GIVEWAY_DATA") or DEFAULT_DATA))
+    except GivewayError:
+        return
+    declare(settings.kinds.modules)

@@ -18,7 +18,11 @@ from app.cli.parts.submit_options import option
 from app.kinds.base import Kind
 
 WHAT = "What is sent"
-_MODEL = "Model that serves it; default: the first fitting one declared."
+_CHOSEN = {
+    "model": "Model that serves it; default: the first fitting one declared.",
+    "collection": "Where the vectors go; default: the file's name.",
+}
+"""Parameters that are found where they are left out, and what their help says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ def param_options(kind: Kind, taken: Collection[str]) -> list[ParamOption]:
 def _param_option(field: str, name: str, info: FieldInfo) -> ParamOption:
     typed = typed_as(info.annotation)
     is_json = typed is None
-    must = info.is_required() and field != "model"
+    must = info.is_required() and field not in _CHOSEN
     plain: Any = str if typed is None else typed
     more: dict[str, Any] = {"metavar": "JSON"} if is_json else {}
     parameter = inspect.Parameter(
@@ -89,8 +93,8 @@ def typed_as(annotation: Any) -> Any:
 
 def told(field: str, info: FieldInfo) -> str:
     """The option's help: what the field's docstring or description says, and its default."""
-    if field == "model":
-        return _MODEL
+    if field in _CHOSEN:
+        return _CHOSEN[field]
     about = (info.description or field.replace("_", " ").capitalize()).split("\n\n")[0]
     said = " ".join(about.split())
     default = info.default

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from app.domain.jobs import NO_MODEL
 from app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ def chat_model(pools: Pools, named: str | None) -> str:
 
 
 def named_model(pools: Pools, named: str | None) -> str | None:
-    """`named`, if some endpoint serves it. UnknownName lists those served."""
-    if named is not None:
+    """`named`, if it is served or means that no model is called. UnknownName lists those served."""
+    if named is not None and named != NO_MODEL:
         pools.for_model(named)
     return named
 

@@ -1,10 +1,8 @@
-"""Submitting a file as a job: load it, ring for it, say what it became, and perhaps wait."""
+"""Submitting a template as a job: load it, ring for it, say what it became, and perhaps wait."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -12,26 +10,19 @@ import typer
 from app.cli import render
 
 if TYPE_CHECKING:
-    from app.cli.parts.items import FileItems
-    from app.services.submission import JobRequest, Submitted
-    from app.storage.sources.base import ReadOptions
+    from app.cli.parts.progress import Steps
+    from app.services.items import SourceItems
+    from app.services.launching import JobTemplate
+    from app.services.submission import Submitted
+    from app.storage.sources.reading import Report
     from app.wiring import Wiring
 
 _SHOWN_LINES = 5
 _LOOK_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file on disk, how messages call it, and how it is read."""
-
-    path: Path
-    shown_as: str
-    options: ReadOptions
-
-
 def submit(
-    wiring: Wiring, request: JobRequest, source: Source, *, wait: bool, as_json: bool
+    wiring: Wiring, template: JobTemplate, key: str | None, *, wait: bool, as_json: bool
 ) -> None:
     """Submit, ring, and say what came of it; with `wait`, watch the job to its end.
 
@@ -41,11 +32,12 @@ def submit(
     from app.cli.parts.job_view import job_document, print_job, succeeded
     from app.cli.parts.watching import watch
 
-    submitted, items = _loaded(wiring, request, source, wait=wait)
-    _report_skipped(submitted, items)
+    submitted, report = loaded(wiring, template, key, wait=wait)
+    if submitted.created:
+        report_skipped(report)
     bell.ring(wiring, submitted.job.pool)
     if not wait:
-        _print(submitted, items, as_json=as_json)
+        _print(submitted, report, as_json=as_json)
         return
     view = watch(wiring.inspection, str(submitted.job.key))
     if as_json:
@@ -56,39 +48,40 @@ def submit(
         raise typer.Exit(render.FAILED)
 
 
-def _loaded(
-    wiring: Wiring, request: JobRequest, source: Source, *, wait: bool
-) -> tuple[Submitted, FileItems]:
+def loaded(
+    wiring: Wiring, template: JobTemplate, key: str | None, *, wait: bool
+) -> tuple[Submitted, Report]:
     """The job, loaded by us or by whoever came first.
 
     With `wait`, a job that somebody else is loading is submitted again each second: should they
     have crashed or given up, this process takes over.
     """
-    from app.cli.parts.items import FileItems
     from app.cli.parts.progress import Steps
     from app.domain.jobs import JobState
 
-    told = False
-    with Steps() as steps:
-        size = source.path.stat().st_size if source.path.is_file() else None
-        reading, loading = (
-            steps.step("reading", size, "bytes"),
-            steps.step("loading", None, "items"),
-        )
-        items = FileItems(source.path, source.options, source.shown_as, reading, loading)
+    launching, told = wiring.launching, False
+    with Steps() as steps, launching.items(template.source) as items:
+        watched(items, steps)
         while True:
-            submitted = wiring.submission.submit(request, items)
+            submitted = launching.submit(template, key, items)
             if submitted.job.state is not JobState.LOADING or not wait:
-                return submitted, items
+                return submitted, items.report
             if not told:
                 render.note("loading: another submission of this job is at it; waiting")
                 told = True
             threading.Event().wait(_LOOK_S)
 
 
-def _report_skipped(submitted: Submitted, items: FileItems) -> None:
-    report = items.report
-    if not submitted.created or not report.bad:
+def watched(items: SourceItems, steps: Steps) -> None:
+    """Let `steps` show how far the reading and the loading are."""
+    size_bytes = items.size_bytes()
+    unit = "records" if size_bytes is None else "bytes"
+    items.tell(steps.step("reading", size_bytes, unit), steps.step("loading", None, "items"))
+
+
+def report_skipped(report: Report) -> None:
+    """Name the first bad lines that were passed over."""
+    if not report.bad:
         return
     render.note(f"skipped {report.bad:,} bad lines:")
     for sentence in report.lines[:_SHOWN_LINES]:
@@ -97,8 +90,8 @@ def _report_skipped(submitted: Submitted, items: FileItems) -> None:
         render.note(f"  … and {report.bad - _SHOWN_LINES:,} more")
 
 
-def _print(submitted: Submitted, items: FileItems, *, as_json: bool) -> None:
-    job, report = submitted.job, items.report
+def _print(submitted: Submitted, report: Report, *, as_json: bool) -> None:
+    job = submitted.job
     if as_json:
         render.json_document(
             {

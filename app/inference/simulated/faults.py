@@ -8,6 +8,7 @@ vectors      spoil the vectors: `mode` is nan, short, shuffled, doubled, wrong_d
 bad_json     answer 200 with half a JSON document
 drip         answer one byte every `delay_s`
 reject_text  answer 400 to a request with `text` in any input, without saying which
+             (any other fault with a `text` strikes only such requests, too)
 slow         every step of the engine lasts `factor` times as long
 """
 
@@ -111,6 +112,6 @@ class Faults:
             return False
         if one.kind == "vectors" and path != "embeddings":
             return False
-        if one.kind == "reject_text" and not any(one.text in text for text in texts):
+        if one.text and not any(one.text in text for text in texts):
             return False
         return self._chance.random() < one.probability

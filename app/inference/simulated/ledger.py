@@ -13,13 +13,19 @@ _TIMINGS_KEPT = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """One request over, in seconds since it arrived. `first_token_s` None: there was none."""
+    """One request over, in seconds since it arrived. `first_token_s` None: there was none.
+
+    `arrived_s` is on the server's own clock; `tokens` are those it made, `prompt_tokens` those it
+    was given, 0 where it did not get so far as to count them.
+    """
 
     path: str
     outcome: str
     first_token_s: float | None
     seconds: float
     tokens: int
+    arrived_s: float = 0.0
+    prompt_tokens: int = 0
 
 
 class Ledger:

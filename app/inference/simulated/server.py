@@ -163,6 +163,7 @@ class Endpoint:
         value = requests.json_object(await request.body())
         visit.watch()
         asked = requests.embeddings_asked(value, self.settings)
+        visit.prompt_tokens = asked.tokens
         hits = self.faults.struck("embeddings", asked.texts)
         await _suffer(hits, visit)
         loop = asyncio.get_running_loop()
@@ -183,6 +184,7 @@ class Endpoint:
         value = requests.json_object(await request.body())
         visit.watch()
         asked = requests.chat_asked(value, self.settings)
+        visit.prompt_tokens = asked.prompt_tokens
         hits = self.faults.struck("chat", asked.texts)
         await _suffer(hits, visit)
         number = next(self._numbers)

@@ -23,6 +23,7 @@ class Visit:
         self.news = asyncio.Event()
         self.is_gone = False
         self.tokens = 0
+        self.prompt_tokens = 0
         self._request = request
         self._loop = asyncio.get_running_loop()
         self._arrived = self._loop.time()
@@ -63,7 +64,15 @@ class Visit:
     def timing(self, outcome: str) -> Timing:
         """How it went."""
         seconds = self._loop.time() - self._arrived
-        return Timing(self.path, outcome, self._first_token_s, seconds, self.tokens)
+        return Timing(
+            self.path,
+            outcome,
+            self._first_token_s,
+            seconds,
+            self.tokens,
+            self._arrived,
+            self.prompt_tokens,
+        )
 
     async def _until_gone(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":

@@ -1,14 +1,17 @@
 """What a source is: records read in a stream, and the lines that are none, with reasons.
 
-A format is one module `<name>_source.py` in this folder with a `SOURCE`; `registry` finds it.
-A source only turns bytes into rows. Choosing fields, cleaning, duplicates, strict and lenient are
-the same for every format, and live in `picking`, `duplicates` and `reading`.
+A format of files is one module `<name>_source.py` in this folder with a `SOURCE`; a place that
+rows come from (a file, a folder, a query) is one module `<name>_origin.py` with an `ORIGIN`. The
+registries find them. Both only give rows. Choosing fields and rows, cleaning, duplicates, strict
+and lenient are the same for all, and live in `picking`, `filtering`, `duplicates`, `reading`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple, Protocol, TypeAlias
 
 from app.domain.cleaning import JSON
@@ -57,6 +60,8 @@ class ReadOptions:
     whose values are taken as they are. With neither, the payload is the whole record.
     `delimiter` is for CSV; None: found from the header. `format` is a source's name; None: told
     from the file's ending, or from its beginning. `lenient` skips bad lines and counts them.
+    `where` chooses rows: SQL for a query, else an expression over the fields. `limit` ends the
+    reading after so many records.
     """
 
     id_field: str | None = None
@@ -65,6 +70,8 @@ class ReadOptions:
     delimiter: str | None = None
     format: str | None = None
     lenient: bool = False
+    where: str | None = None
+    limit: int | None = None
 
     @property
     def wanted(self) -> tuple[str, ...]:
@@ -75,14 +82,16 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """An opened file as rows. `columns` is None where each record has its own.
+    """An opened source as rows. `columns` is None where each record has its own.
 
-    `detail` says what was found out about the file beyond its format, such as the delimiter.
+    `detail` says what was found out about it beyond its format, such as the delimiter. `chosen`:
+    the rows are already those that `where` asks for.
     """
 
     columns: tuple[str, ...] | None
     batches: Iterator[Batch]
     detail: str = ""
+    chosen: bool = False
 
 
 class Source(Protocol):
@@ -101,3 +110,59 @@ class Source(Protocol):
 
     def rows(self, opened: Opened, options: ReadOptions) -> Rows:
         """The rows of `opened`, lazily. A file that has no structure at all is a BadSource."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Where rows are to come from, as a person says it.
+
+    `uri`: a file, a folder, `hf:dataset`, or a database URL; `query` or `table` say what of a
+    database. `keyset`: by pages in the order of the id, each a short transaction of its own.
+    """
+
+    uri: str
+    query: str | None = None
+    table: str | None = None
+    keyset: bool = False
+
+
+class Place(Protocol):
+    """One place that rows come from: a file, a folder, a query."""
+
+    @property
+    def shown_as(self) -> str:
+        """What messages call it; holds no password."""
+
+    @property
+    def path(self) -> Path | None:
+        """The one file whose bytes are all of it; None: it is read to be known."""
+
+    @property
+    def whole(self) -> bool:
+        """True where it is known to give all there is: what it gives no more is gone."""
+
+    def identity(self) -> tuple[str, ...]:
+        """What makes it the same place next time, whatever it then gives. Holds no password."""
+
+    def fitted(self, options: ReadOptions) -> ReadOptions:
+        """`options` with what the place itself knows, such as the column that is the id.
+
+        BadSource or UsageError: something was asked that it cannot do.
+        """
+
+    def rows(self, options: ReadOptions) -> AbstractContextManager[Rows]:
+        """Its rows, lazily, for as long as the context is open. BadSource: there are none to be."""
+
+
+class Origin(Protocol):
+    """A sort of places."""
+
+    @property
+    def name(self) -> str:
+        """The word for it."""
+
+    def claims(self, asked: Asked) -> bool:
+        """Whether `asked` is one of its places."""
+
+    def place(self, asked: Asked) -> Place:
+        """The place; nothing is opened yet. UsageError: `asked` does not make sense."""

@@ -15,6 +15,8 @@ from app.storage.sources.wrong_bytes import wrong_byte
 if TYPE_CHECKING:
     from _csv import Reader
 
+_BINARY: Final = bytes(range(9))
+"""No header has such bytes; a Parquet file begins with some."""
 DELIMITERS: Final = (",", ";", "\t", "|")
 MAX_CELL_CHARS: Final = 16 * 1024 * 1024
 """A larger cell is a quote left open, which would otherwise swallow the rest of the file."""
@@ -29,7 +31,9 @@ class CsvSource:
 
     def recognises(self, head: bytes) -> bool:
         first = head.lstrip().split(b"\n", 1)[0]
-        return first[:1] not in (b"{", b"[", b"") and any(d.encode() in first for d in DELIMITERS)
+        if first[:1] in (b"{", b"[", b"") or first.translate(None, _BINARY) != first:
+            return False
+        return any(d.encode() in first for d in DELIMITERS)
 
     def rows(self, opened: Opened, options: ReadOptions) -> Rows:
         csv.field_size_limit(MAX_CELL_CHARS)

@@ -1,4 +1,4 @@
-"""Reading: a file as a stream of records, strict or lenient, with a report."""
+"""Reading: a place as a stream of records, strict or lenient, with a report."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from app.errors import BadSource
-from app.storage.sources.base import BadLine, Batch, ReadOptions, Record
+from app.storage.sources.base import BadLine, Batch, Place, ReadOptions, Record, Rows
 from app.storage.sources.columns import check_columns, members
 from app.storage.sources.duplicates import SeenKeys
-from app.storage.sources.opening import Opened, opened
+from app.storage.sources.file_origin import FilePlace
+from app.storage.sources.filtering import Filter
 from app.storage.sources.picking import Picker
-from app.storage.sources.registry import choose
-from app.storage.sources.spooling import file_hash
 
 NAMED_LINES: Final = 20
 """So many bad lines are named one by one."""
@@ -39,11 +38,11 @@ class Report:
 
 
 def read(path: Path, options: ReadOptions, shown_as: str | None = None) -> Reading:
-    """The records of `path`. Standard input is spooled first: see `spooling.spooled`.
+    """The records of the file `path`. Standard input is spooled first: see `spooling.spooled`.
 
     `shown_as` names the file in messages (None: the path). Nothing is opened before iteration.
     """
-    return Reading(path, options, shown_as or str(path))
+    return Reading(FilePlace(path, shown_as), options)
 
 
 class Reading:
@@ -51,20 +50,20 @@ class Reading:
 
     Strict: from the first bad line on no record is given out, the rest is only counted, and
     BadSource is raised at the end with the first sentences. Lenient: bad lines are skipped.
-    Memory stays flat: 16 bytes a record for the keys, and some hundred kilobytes of file.
+    Memory stays flat: 16 bytes a record for the keys, and some hundred kilobytes of rows.
     A missing or empty file, an unknown format or an unknown column is a BadSource either way.
     """
 
-    def __init__(self, path: Path, options: ReadOptions, name: str) -> None:
-        self._path = path
+    def __init__(self, place: Place, options: ReadOptions) -> None:
+        self._place = place
         self._options = options
-        self._name = name
-        self._pass = _Pass(options, name)
+        self._pass = _Pass(options, place.shown_as)
 
     def __iter__(self) -> Iterator[Record]:
-        self._pass = _Pass(self._options, self._name)
-        with opened(self._path, self._name) as file:
-            yield from self._pass.records_of(file)
+        options = self._place.fitted(self._options)
+        self._pass = _Pass(options, self._place.shown_as)
+        with self._place.rows(options) as rows:
+            yield from self._pass.records_of(rows)
 
     @property
     def report(self) -> Report:
@@ -72,22 +71,20 @@ class Reading:
         return self._pass.report
 
     def describe(self) -> str:
-        """The file's name and what it turned out to be: known once the iteration has begun."""
+        """The place's name and what it turned out to be: known once the iteration has begun."""
         kind = self._pass.kind
-        return f"{self._name} ({kind})" if kind else self._name
-
-    def content_hash(self) -> bytes:
-        """16 bytes for the file as it stands on disk, whatever is picked from it."""
-        return file_hash(self._path)
+        name = self._place.shown_as
+        return f"{name} ({kind})" if kind else name
 
 
 class _Pass:
-    """One going through a file."""
+    """One going through a place."""
 
     def __init__(self, options: ReadOptions, name: str) -> None:
         self._options = options
         self._name = name
         self._picker = Picker(options)
+        self._filter: Filter | None = None
         self._seen = SeenKeys()
         self._given = 0
         self._bad = 0
@@ -99,23 +96,26 @@ class _Pass:
         picker = self._picker
         return Report(self._given, picker.blank, picker.cleaned, self._bad, tuple(self._lines))
 
-    def records_of(self, file: Opened) -> Iterator[Record]:
-        source = choose(self._name, file.head(), self._options.format)
-        rows = source.rows(file, self._options)
-        self.kind = ", ".join(filter(None, (source.name, file.encoding, rows.detail)))
+    def records_of(self, rows: Rows) -> Iterator[Record]:
+        self.kind = rows.detail
+        if self._options.where is not None and not rows.chosen:
+            self._filter = Filter(self._options.where)
+        wanted = self._options.wanted + (() if self._filter is None else self._filter.names)
         if rows.columns:
-            check_columns(self._name, self._options.wanted, rows.columns)
+            check_columns(self._name, wanted, rows.columns)
         number = 0
         for batch in rows.batches:
             if number == 0 and rows.columns is None:
                 # Where each record has its own members, those of the first batch speak for all.
-                check_columns(self._name, self._options.wanted, members(batch))
-            records, bad = self._picked(batch, number)
+                check_columns(self._name, wanted, members(batch))
+            records, bad = self._within_limit(*self._picked(batch, number))
             number += len(batch)
             self._note(bad)
             if not self._bad or self._options.lenient:
                 self._given += len(records)
                 yield from records
+            if self._given == self._options.limit:
+                break
         if not number and not rows.columns:
             raise BadSource(f"{self._name} is empty")
         if self._bad and not self._options.lenient:
@@ -123,16 +123,10 @@ class _Pass:
 
     def _picked(self, batch: Batch, number: int) -> tuple[list[Record], list[BadLine]]:
         """The good and the bad of `batch`, before which came `number` records; both by line."""
-        records: list[Record] = []
-        bad: list[BadLine] = []
-        pick = self._picker.record
-        for row in batch:
-            number += 1
-            found = row if isinstance(row, BadLine) else pick(row, number)
-            if isinstance(found, BadLine):
-                bad.append(found)
-            else:
-                records.append(found)
+        if self._filter is None:
+            records, bad = self._picker.records(batch, number)
+        else:
+            records, bad = self._filtered(self._filter, batch, number)
         if self._options.id_field is None:
             return records, bad
         doubled = self._seen.add([r.key for r in records], [r.line for r in records])
@@ -140,6 +134,31 @@ class _Pass:
             return records, bad
         bad += [_doubled(records[index], line) for index, line in doubled.items()]
         return [r for index, r in enumerate(records) if index not in doubled], sorted(bad)
+
+    def _filtered(
+        self, chosen: Filter, batch: Batch, number: int
+    ) -> tuple[list[Record], list[BadLine]]:
+        records: list[Record] = []
+        bad: list[BadLine] = []
+        for at, row in enumerate(batch, start=number):
+            refused = chosen.refuses(row)
+            if refused is not None:
+                bad += refused
+                continue
+            found, wrong = self._picker.records([row], at)
+            records += found
+            bad += wrong
+        return records, bad
+
+    def _within_limit(
+        self, records: list[Record], bad: list[BadLine]
+    ) -> tuple[list[Record], list[BadLine]]:
+        """Both up to the record that reaches the limit; what comes after it was not asked for."""
+        limit = self._options.limit
+        if limit is None or self._given + len(records) < limit:
+            return records, bad
+        records = records[: limit - self._given]
+        return records, [line for line in bad if records and line.line < records[-1].line]
 
     def _note(self, bad: list[BadLine]) -> None:
         self._bad += len(bad)

@@ -1,9 +1,10 @@
-"""Spooling: standard input as a file, and the hash by which the content of a file is known."""
+"""Spooling: a stream or rows as a file, and the hash by which the content is known."""
 
 from __future__ import annotations
 
+import struct
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -13,6 +14,9 @@ from app.storage.sources.faults import named
 
 HASH_BYTES: Final = 16
 _PIECE_BYTES: Final = 1 << 20
+_TOLD_EVERY: Final = 1000
+_LENGTHS: Final = struct.Struct("<II")
+_SUM_BYTES: Final = HASH_BYTES + 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,3 +65,52 @@ def file_hash(path: Path, progress: Callable[[int], object] | None = None) -> by
             if progress is not None:
                 progress(done_bytes)
     return running.digest()
+
+
+class RowSpool:
+    """Rows (key, payload as JSON bytes) in a file that has no name and goes with its process.
+
+    Its hash is the sum of the rows' own: a query gives its rows in any order, and the same rows in
+    another order are the same content.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder = folder if folder.is_dir() else Path(tempfile.gettempdir())
+        self._file = tempfile.TemporaryFile(  # noqa: SIM115 - `close` ends it
+            dir=folder, prefix="spool-", buffering=_PIECE_BYTES
+        )
+        self._sum = 0
+        self.count = 0
+
+    @property
+    def content_hash(self) -> bytes:
+        """16 bytes for the rows, whatever their order."""
+        whole = self._sum.to_bytes(_SUM_BYTES, "big")
+        return blake2b(whole, digest_size=HASH_BYTES).digest()
+
+    def fill(
+        self, rows: Iterable[tuple[str, bytes]], progress: Callable[[int], object] | None = None
+    ) -> None:
+        """Take all of `rows`; `progress` is told how many there are so far."""
+        pack, write, number = _LENGTHS.pack, self._file.write, int.from_bytes
+        for key, payload in rows:
+            name = key.encode()
+            # The lengths stand first: no other key and payload make the same bytes.
+            row = b"".join((pack(len(name), len(payload)), name, payload))
+            self._sum += number(blake2b(row, digest_size=HASH_BYTES).digest(), "big")
+            write(row)
+            self.count += 1
+            if progress is not None and self.count % _TOLD_EVERY == 0:
+                progress(self.count)
+
+    def rows(self) -> Iterator[tuple[str, bytes]]:
+        """The rows again, from the first."""
+        self._file.seek(0)
+        read, unpack, size = self._file.read, _LENGTHS.unpack, _LENGTHS.size
+        while lengths := read(size):
+            of_key, of_payload = unpack(lengths)
+            yield read(of_key).decode(), read(of_payload)
+
+    def close(self) -> None:
+        """Give the file up."""
+        self._file.close()

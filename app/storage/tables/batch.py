@@ -66,6 +66,10 @@ jobs = Table(
     moment("ready_at"),
     moment("started_at"),
     moment("finished_at"),
+    # When a chunk of it was last leased: whoever waited longer goes first.
+    moment("served_at"),
+    # When retention had deleted its items and results; the counts stay.
+    moment("pruned_at"),
     one_of("state", "state", JobState),
     one_of("failover", "failover", Failover),
     Index("ix_jobs_claimable", "pool", "id", postgresql_where=text("state IN ('ready','running')")),

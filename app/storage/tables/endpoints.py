@@ -42,8 +42,16 @@ endpoints = Table(
     moment("open_until"),
     # Who probes a half-open endpoint, until when.
     moment("probe_until"),
+    # Task and model of the last request whose failure counted: only an answer to such a one clears
+    # what it says, and with such a one the endpoint is probed.
+    Column("failed_task", Text),
+    Column("failed_model", Text),
+    # How many times as long as its peers it takes, lately; None: not known.
+    Column("pace", Float),
     # So much slower than its peers that it gets work only when they are full.
     Column("slow", Boolean, nullable=False, server_default=text("false")),
+    # Until then batch has used its share of the rate budget.
+    moment("spent_until"),
     # Refusals in a row; a good answer sets it to nought.
     Column("refusals", Integer, nullable=False, server_default="0"),
     moment("cool_until"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Column, Float, Index, Integer, Table, Text, text
+from sqlalchemy import Boolean, Column, Float, Index, Integer, Table, Text, text
 from sqlalchemy.dialects.postgresql import UUID
 
 from app.domain.requests import RequestState
@@ -30,11 +30,15 @@ interactive_requests = Table(
     Column("worker", Text),
     Column("prompt_tokens", Integer),
     Column("completion_tokens", Integer),
-    # Where the reply came from, if not from a primary endpoint and the model asked for.
+    # The endpoint's role, and the model that it was asked for: another one where it stands in.
     Column("role", Text),
     Column("answered_model", Text),
     # The person does not want it after this.
     moment("deadline_at"),
+    # The person is gone: it is not sent, or its call is closed.
+    Column("cancel_requested", Boolean, nullable=False, server_default=text("false")),
+    # Requests with the same number go to the endpoint in one call, and take one place.
+    Column("rides_on", UUID(as_uuid=True)),
     Column("money", Float),
     Column("error_code", Text),
     one_of("state", "state", RequestState),

@@ -1,0 +1,231 @@
+"""Launching: what a person can ask for as a value that can be kept, and made a job of at any time.
+
+The command line, schedules and the Python API all make a `JobTemplate`; a schedule keeps it as
+JSON in its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from app import clock
+from app.domain.jobs import Failover
+from app.domain.moments import moment
+from app.domain.windows import Window, parsed
+from app.errors import UsageError
+from app.kinds.base import checked
+from app.kinds.registry import kind as kind_named
+from app.services.items import SourceItems, Told, opened_items, untold
+from app.services.submission import JobRequest, Submission, Submitted
+from app.storage.sources.base import Asked, ReadOptions
+from app.storage.sources.origins import kept_as
+
+Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+
+
+class _Value(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SourceTemplate(_Value):
+    """Where the items come from and how they are read.
+
+    `uri`: a file, `-` for standard input, a folder, `postgresql://…` or any SQLAlchemy URL,
+    `hf:dataset/config@split`, or `env:NAME` where the variable NAME holds one of these. The other
+    fields: see `ReadOptions` and `Asked`.
+    """
+
+    uri: str
+    query: str | None = None
+    table: str | None = None
+    keyset: bool = False
+    id_field: str | None = None
+    text_field: str | None = "text"
+    fields: dict[str, str] = {}
+    format: str | None = None
+    delimiter: str | None = None
+    lenient: bool = False
+    limit: Annotated[int, Field(ge=1)] | None = None
+    where: str | None = None
+
+    @property
+    def asked(self) -> Asked:
+        """The place that is meant."""
+        return Asked(self.uri, self.query, self.table, self.keyset)
+
+    @property
+    def options(self) -> ReadOptions:
+        """How it is read."""
+        return ReadOptions(
+            id_field=self.id_field,
+            text_field=self.text_field,
+            fields=self.fields,
+            delimiter=self.delimiter,
+            format=self.format,
+            lenient=self.lenient,
+            where=self.where,
+            limit=self.limit,
+        )
+
+    def kept(self, folder: Path) -> SourceTemplate:
+        """The same for later and elsewhere: paths from `folder` become full ones.
+
+        UsageError: standard input, which is gone later; or a URL with a password, which must not
+        stand in a row: `env:NAME` keeps it out.
+        """
+        return self.model_copy(update={"uri": kept_as(self.uri, folder)})
+
+
+class WebhookTemplate(_Value):
+    """Who is told of the job's end; the signing secret is in the variable `secret_env`."""
+
+    url: Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
+    secret_env: Variable
+
+
+class JobTemplate(_Value):
+    """All that can be asked of a job. `params` hold the model too.
+
+    `deadline` (`8h`, `2026-12-01T06:00`) counts from the launch; `window` is hours of the day
+    (`22:00-06:00 Europe/Berlin`); `after` names jobs by key or id. `delete_missing` None: yes where
+    the source is known to give all there is and the kind makes vectors.
+    """
+
+    kind: str
+    params: dict[str, Any]
+    source: SourceTemplate
+    name: str | None = None
+    priority: int = 0
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    tenant: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")] = "default"
+    max_in_flight: Annotated[int, Field(ge=1)] | None = None
+    may_yield: bool = True
+    chunk_items: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    failover: Failover = Failover.WAIT
+    budget: Annotated[float, Field(gt=0)] | None = None
+    deadline: str | None = None
+    window: str | None = None
+    after: tuple[str, ...] = ()
+    webhook: WebhookTemplate | None = None
+    delete_missing: bool | None = None
+
+    @field_validator("deadline")
+    @classmethod
+    def _is_a_moment(cls, value: str | None) -> str | None:
+        moment(value, datetime.min.replace(tzinfo=UTC))  # Whether it has passed, the launch says.
+        return value
+
+    @field_validator("window")
+    @classmethod
+    def _is_hours(cls, value: str | None) -> str | None:
+        _window(value)
+        return value
+
+    @model_validator(mode="after")
+    def _deletes_only_what_it_can_know(self) -> JobTemplate:
+        if self.delete_missing and self.source.limit is not None:
+            raise UsageError(
+                "--delete-missing with --limit would delete whatever the limit left out; "
+                "leave one of them out"
+            )
+        return self
+
+    def kept(self, folder: Path) -> JobTemplate:
+        """The same for later and elsewhere; see `SourceTemplate.kept`."""
+        return self.model_copy(update={"source": self.source.kept(folder)})
+
+
+def checked_template(raw: Mapping[str, Any]) -> JobTemplate:
+    """`raw` (such as a schedule's row) as a template. UsageError names each fault."""
+    try:
+        return JobTemplate.model_validate(raw)
+    except ValidationError as error:
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+            for fault in error.errors(include_input=False, include_url=False)
+        )
+        raise UsageError(f"no such job can be: {faults}") from None
+
+
+def _window(said: str | None) -> Window | None:
+    """The command line writes the zone after an @, so that no blank needs quotes."""
+    return None if said is None else parsed(said.replace("@", " "))
+
+
+class Launching:
+    """The use case: a template becomes a job. Nothing is rung for."""
+
+    def __init__(self, submission: Submission, folder: Path | None = None) -> None:
+        self._submission = submission
+        self._folder = folder
+        """Where spooled sources go; None: the machine's own place."""
+
+    def launch(
+        self,
+        template: JobTemplate,
+        key: str | None,
+        reading: Told = untold,
+        loading: Told = untold,
+    ) -> Submitted:
+        """Resolve the source and submit it: see `Submission.submit`, whose errors it raises.
+
+        The same key with the same content gives the same job, whoever launches it.
+        """
+        with self.items(template.source, reading, loading) as items:
+            return self.submit(template, key, items)
+
+    @contextmanager
+    def items(
+        self, source: SourceTemplate, reading: Told = untold, loading: Told = untold
+    ) -> Iterator[SourceItems]:
+        """The items of `source`, for as long as the context is open. BadSource, UsageError."""
+        with opened_items(source.asked, source.options, self._folder, reading, loading) as items:
+            yield items
+
+    def submit(self, template: JobTemplate, key: str | None, items: SourceItems) -> Submitted:
+        """Submit with items that are open already; doing it again is harmless."""
+        return self._submission.submit(self.request(template, key, items), items)
+
+    def request(self, template: JobTemplate, key: str | None, items: SourceItems) -> JobRequest:
+        """What is asked for, as of now. BadParams, UnknownName, UsageError."""
+        kind = kind_named(template.kind)
+        window = _window(template.window)
+        collection = kind.collection(checked(kind, template.params))
+        delete_missing = template.delete_missing
+        if delete_missing is None:
+            delete_missing = items.whole
+        elif delete_missing and collection is None:
+            raise UsageError(f"a job of kind {kind.name} makes no vectors: nothing to delete")
+        return JobRequest(
+            kind=template.kind,
+            params=template.params,
+            key=key,
+            name=template.name,
+            priority=template.priority,
+            weight=template.weight,
+            max_in_flight=template.max_in_flight,
+            may_yield=template.may_yield,
+            deadline_at=moment(template.deadline, clock.now()),
+            chunk_items=template.chunk_items,
+            tenant=template.tenant,
+            after=template.after,
+            window=window.to_json() if window is not None else None,
+            failover=template.failover,
+            budget=template.budget,
+            source=items.identity(),
+            delete_missing=delete_missing and collection is not None,
+            webhook=None if template.webhook is None else template.webhook.model_dump(),
+        )

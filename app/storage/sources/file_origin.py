@@ -1,0 +1,71 @@
+"""One file: CSV, JSONL, Parquet, whatever has a module `<name>_source.py` here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from app.errors import UsageError
+from app.storage.sources.base import Asked, ReadOptions, Rows
+from app.storage.sources.filtering import Filter
+from app.storage.sources.opening import opened
+from app.storage.sources.registry import choose
+
+
+class FilePlace:
+    """A file by its path. Somebody's selection, as a rule: that it lacks a key says nothing."""
+
+    whole = False
+
+    def __init__(
+        self, path: Path, shown_as: str | None = None, known_as: str | None = None
+    ) -> None:
+        self.path = path
+        self.shown_as = shown_as or str(path)
+        self._known_as = known_as
+
+    def identity(self) -> tuple[str, ...]:
+        """The file's full path, or what it is known as where it is but a copy."""
+        return ("file", self._known_as or str(self.path.resolve()))
+
+    def fitted(self, options: ReadOptions) -> ReadOptions:
+        """As they are. UsageError: a --where that is no expression."""
+        if options.where is not None:
+            Filter(options.where)
+        return options
+
+    def form(self, options: ReadOptions) -> str:
+        """The name of its format. BadSource: nothing tells."""
+        with opened(self.path, self.shown_as) as file:
+            return choose(self.shown_as, file.head(), options.format).name
+
+    @contextmanager
+    def rows(self, options: ReadOptions) -> Iterator[Rows]:
+        """The file's rows."""
+        with opened(self.path, self.shown_as) as file:
+            source = choose(self.shown_as, file.head(), options.format)
+            rows = source.rows(file, options)
+            kind = ", ".join(filter(None, (source.name, file.encoding, rows.detail)))
+            yield replace(rows, detail=kind)
+
+
+class FileOrigin:
+    """What is nothing else is a file."""
+
+    name = "file"
+
+    def claims(self, asked: Asked) -> bool:  # noqa: ARG002
+        """Whatever nobody else claims."""
+        return True
+
+    def place(self, asked: Asked) -> FilePlace:
+        """The file at the path `asked.uri`."""
+        for option, value in (("--query", asked.query), ("--table", asked.table)):
+            if value is not None:
+                raise UsageError(f"{option} is for a database URL; {asked.uri} is a file")
+        return FilePlace(Path(asked.uri))
+
+
+ORIGIN = FileOrigin()

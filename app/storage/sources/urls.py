@@ -1,0 +1,53 @@
+"""Database URLs: what may be shown of them, and what makes two of them the same place."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from app.errors import UsageError
+from app.storage.database import sqlalchemy_url
+
+_SECRET: Final = ("password", "passwd", "secret", "token", "credential", "pwd")
+_STARS: Final = "***"
+
+
+def parsed(uri: str) -> URL:
+    """`uri` with its driver named. UsageError: it is no URL; the message does not repeat it."""
+    try:
+        return make_url(sqlalchemy_url(uri))
+    except (ArgumentError, ValueError):
+        scheme = uri.partition("://")[0][:40]
+        raise UsageError(
+            f"the source {scheme}://… is no database URL; write it like "
+            "postgresql://user@host:5432/name, with @ and / in a password as %40 and %2F"
+        ) from None
+
+
+def masked_url(uri: str) -> str:
+    """`uri` as messages may show it."""
+    url = parsed(uri)
+    hidden = {name: _STARS for name in url.query if _is_secret(name)}
+    shown = url.update_query_dict(hidden) if hidden else url
+    text = shown.render_as_string(hide_password=True)
+    return text.replace("postgresql+psycopg://", "postgresql://", 1)
+
+
+def has_password(uri: str) -> bool:
+    """Whether `uri` holds something that must not be written down."""
+    url = parsed(uri)
+    return url.password is not None or any(map(_is_secret, url.query))
+
+
+def place_parts(uri: str) -> tuple[str, ...]:
+    """Server and database. Not who asks, nor how: a rotated password leads to the same place."""
+    url = parsed(uri)
+    host = url.host or str(url.query.get("host", ""))
+    port = str(url.port or url.query.get("port", ""))
+    return (url.get_backend_name(), host, port, url.database or "")
+
+
+def _is_secret(name: str) -> bool:
+    return any(part in name.lower() for part in _SECRET)
