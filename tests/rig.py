@@ -72,12 +72,16 @@ class Rig:
 
     def with_broker(self, url: str) -> Celery:
         """The Celery app on this rig's settings and that broker; rings then reach workers."""
+        self.wiring.recorder.close()
         self.wiring.database.close()
         self.wiring = Wiring(Settings(**self._given, broker={"url": url}))
         return make(self.wiring)
 
     def close(self) -> None:
         """Close what it opened."""
+        if "leases" in vars(self.wiring):
+            self.wiring.leases.close()
+        self.wiring.recorder.close()
         self.wiring.scraping.close()
         self.wiring.wires.close()
         self.wiring.database.close()

@@ -218,6 +218,10 @@ def upgrade() -> None:
     )
     op.add_column("endpoints", sa.Column("open_until", sa.DateTime(timezone=True), nullable=True))
     op.add_column("endpoints", sa.Column("probe_until", sa.DateTime(timezone=True), nullable=True))
+    op.add_column("endpoints", sa.Column("failed_task", sa.Text(), nullable=True))
+    op.add_column("endpoints", sa.Column("failed_model", sa.Text(), nullable=True))
+    op.add_column("endpoints", sa.Column("pace", sa.Float(), nullable=True))
+    op.add_column("endpoints", sa.Column("spent_until", sa.DateTime(timezone=True), nullable=True))
     op.add_column(
         "endpoints",
         sa.Column("slow", sa.Boolean(), server_default=sa.text("false"), nullable=False),
@@ -227,6 +231,13 @@ def upgrade() -> None:
     op.add_column(
         "interactive_requests", sa.Column("deadline_at", sa.DateTime(timezone=True), nullable=True)
     )
+    op.add_column(
+        "interactive_requests",
+        sa.Column(
+            "cancel_requested", sa.Boolean(), server_default=sa.text("false"), nullable=False
+        ),
+    )
+    op.add_column("interactive_requests", sa.Column("rides_on", sa.UUID(), nullable=True))
     op.add_column("interactive_requests", sa.Column("money", sa.Float(), nullable=True))
     op.add_column("jobs", sa.Column("tenant", sa.Text(), server_default="default", nullable=False))
     op.add_column(
@@ -252,6 +263,8 @@ def upgrade() -> None:
             "webhook", postgresql.JSONB(none_as_null=True, astext_type=sa.Text()), nullable=True
         ),
     )
+    op.add_column("jobs", sa.Column("served_at", sa.DateTime(timezone=True), nullable=True))
+    op.add_column("jobs", sa.Column("pruned_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("results", sa.Column("model", sa.Text(), nullable=True))
 
     op.create_check_constraint(
@@ -274,6 +287,8 @@ def downgrade() -> None:
     op.drop_constraint(op.f("ck_jobs_failover"), "jobs", type_="check")
 
     op.drop_column("results", "model")
+    op.drop_column("jobs", "pruned_at")
+    op.drop_column("jobs", "served_at")
     op.drop_column("jobs", "webhook")
     op.drop_column("jobs", "deleted")
     op.drop_column("jobs", "delete_missing")
@@ -284,10 +299,16 @@ def downgrade() -> None:
     op.drop_column("jobs", "after")
     op.drop_column("jobs", "tenant")
     op.drop_column("interactive_requests", "money")
+    op.drop_column("interactive_requests", "rides_on")
+    op.drop_column("interactive_requests", "cancel_requested")
     op.drop_column("interactive_requests", "deadline_at")
     op.drop_column("interactive_requests", "answered_model")
     op.drop_column("interactive_requests", "role")
     op.drop_column("endpoints", "slow")
+    op.drop_column("endpoints", "spent_until")
+    op.drop_column("endpoints", "pace")
+    op.drop_column("endpoints", "failed_model")
+    op.drop_column("endpoints", "failed_task")
     op.drop_column("endpoints", "probe_until")
     op.drop_column("endpoints", "open_until")
     op.drop_column("endpoints", "openings")

@@ -98,6 +98,7 @@ def test_it_is_valid_by_the_compose_specification():
         (CONTROL, commands.worker(CONTROL, "control@%h", CONTROL_THREADS)),
         ("beat", commands.beat("/tmp/beat-schedule")),
         ("flower", commands.flower("0.0.0.0", 5555, "/data/flower.db")),
+        ("metrics", commands.metrics("0.0.0.0", 9464)),
         ("simulated", commands.simulated("0.0.0.0", 8000, 8, ("fake-chat", "fake-embed"))),
     ],
 )
@@ -158,7 +159,7 @@ def test_everything_but_the_one_step_restarts_and_has_a_health_check():
 
 
 def test_workers_start_when_the_tables_are_there():
-    for name in ("interactive", "batch", "control", "beat", "flower"):
+    for name in ("interactive", "batch", "control", "beat", "flower", "metrics"):
         after = services()[name]["depends_on"]
 
         assert after["migrations"] == {"condition": "service_completed_successfully"}

@@ -19,7 +19,8 @@ FIELDS = {
     *("id", "key", "name", "kind", "state", "reason", "model", "pool", "collection", "priority"),
     *("weight", "max_in_flight", "total", "done", "unchanged", "empty", "failed", "retrying"),
     *("pending", "in_flight", "share", "prompt_tokens", "completion_tokens", "skipped_lines"),
-    *("created_at", "started_at", "finished_at", "elapsed_s"),
+    *("created_at", "started_at", "finished_at", "elapsed_s", "money", "budget"),
+    "deleted",
 }
 
 
@@ -44,7 +45,9 @@ def test_a_job_is_shown_whole_by_key_and_by_id(stack: Rig) -> None:
     stack.work(job_id)
     shown = done("jobs", "show", "job")
 
-    assert set(shown) == FIELDS | {"limit", "limit_reason", "failures", "params", "failed_items"}
+    view = {"limit", "limit_reason", "waits", "failures", "params", "failed_items"}
+    view |= {"tenant", "after", "window"}
+    assert set(shown) == FIELDS | view
     assert shown["id"] == done("jobs", "show", str(job_id))["id"]
     counts = ("state", "total", "done", "empty", "failed", "pending", "in_flight", "share")
     assert [shown[name] for name in counts] == ["completed", 3, 3, 1, 0, 0, 0, 1.0]
@@ -74,6 +77,23 @@ def test_pausing_holds_and_resuming_goes_on(stack: Rig) -> None:
     assert done("jobs", "pause", "job")["state"] == "paused"
     assert stack.work(job_id).state == "paused"
     assert done("jobs", "resume", "job")["state"] == "ready"
+    assert stack.work(job_id).state == "completed"
+
+
+def test_a_job_past_its_budget_goes_on_with_a_larger_one(stack: Rig) -> None:
+    job_id = stack.submit(["a"] * 60).job.id
+    stack.execute("UPDATE jobs SET budget = 1.0")
+    stack.execute("UPDATE chunks SET money = 1.02 WHERE no = 1")
+
+    assert stack.work(job_id).state == "paused"
+    said = giveway("jobs", "show", "job").out
+    assert "paused (budget: spent 1.02 of 1.00)" in said
+    assert "money       1.02 of 1.00" in said
+    refused = giveway("jobs", "resume", "job")
+    assert refused.code == 2
+    assert "jobs resume job --budget MORE" in refused.err
+    resumed = done("jobs", "resume", "job", "--budget", "2")
+    assert (resumed["state"], resumed["budget"], resumed["money"]) == ("ready", 2.0, 1.02)
     assert stack.work(job_id).state == "completed"
 
 

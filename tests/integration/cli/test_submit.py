@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.parts import bell
-from app.cli.parts.items import FileItems
+from app.services.items import SourceItems
 from app.services.submission import JobRequest
 from app.storage.item_store import Row
 from app.storage.sources.base import ReadOptions
+from app.storage.sources.file_origin import FilePlace
 from app.wiring import Wiring
+from app.worker import reaching as bell
 from tests.commands import done, giveway
 from tests.integration.cli.conftest import Write
 from tests.rig import Rig
@@ -61,7 +62,8 @@ def test_every_option_reaches_the_job(stack: Rig, docs: Write) -> None:
     done("submit", "embed", docs(), *options.split())
     shown = done("jobs", "show", "1", "--chunks")
 
-    assert shown["params"] == {"model": "fake-embed", "collection": "c", "prefix": "p:"}
+    given = {"model": "fake-embed", "collection": "c", "prefix": "p:"}
+    assert {**shown["params"], **given} == shown["params"]
     asked = ("name", "priority", "weight", "max_in_flight")
     assert [shown[name] for name in asked] == ["Nightly", 3, 2.5, 2]
     assert len(shown["chunks"]) == 18
@@ -152,10 +154,10 @@ def test_standard_input_is_a_file_without_a_name(stack: Rig, docs: Write) -> Non
     ("arguments", "said"),
     [
         (("no.csv",), "giveway: no file no.csv"),
-        ((".",), "giveway: . is a folder; name one file"),
+        ((".",), "giveway: .: no file in it ends in .txt, .md"),
         (("docs.jsonl", "--text-field", "txt"), "no column 'txt'; did you mean 'text'?"),
         (("docs.jsonl", "--model", "gpt"), "'gpt'; known: fake-chat, fake-embed"),
-        (("docs.jsonl", "--format", "xml"), "no format 'xml'; known: csv, jsonl"),
+        (("docs.jsonl", "--format", "xml"), "no format 'xml'; known: csv, jsonl, parquet"),
         (("docs.jsonl", "--collection", "a/b"), "collection"),
     ],
 )
@@ -194,7 +196,7 @@ def test_waiting_for_a_job_with_failed_items_is_exit_code_1(stack: Rig, docs: Wr
     assert "completed, 5/5 (100%), 5 failed" in ran.err
 
 
-class StuckItems(FileItems):
+class StuckItems(SourceItems):
     """Items that come to a halt while they are loaded, until their process is killed."""
 
     begun = threading.Event()
@@ -210,7 +212,7 @@ class StuckItems(FileItems):
 def test_waiting_takes_over_from_a_submission_that_crashed(stack: Rig, docs: Write) -> None:
     file = docs()
     options = ReadOptions(text_field="text")
-    items = StuckItems(Path(file), options, file, lambda _: None, lambda _: None)
+    items = StuckItems(FilePlace(Path(file)), options)
     params = {"model": "fake-embed", "collection": "docs", "prefix": ""}
     request = JobRequest("embed", params, key="k")
     with ThreadPoolExecutor(2) as others:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from app.kinds import registry
+from tests import docs_kind
 from tests.commands import done, giveway
 from tests.integration.cli.conftest import Write
 from tests.rig import Rig
@@ -121,3 +123,24 @@ def test_it_is_said_in_words_too(stack: Rig, docs: Write, tmp_path: Path) -> Non
         "key nightly",
         "watch it with: giveway jobs watch nightly",
     ]
+
+
+def test_a_kind_of_ones_own_is_a_command_once_the_settings_name_it(
+    stack: Rig, docs: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_kind_of_the_docs.py").write_text(docs_kind.source())
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(registry, "_declared", {})
+    monkeypatch.setenv("GIVEWAY_KINDS__MODULES", '["own_kind_of_the_docs"]')
+    registry.kinds.cache_clear()
+    try:
+        said = done("submit", "translate", docs(3), "--language", "French", "--key", "own")
+        assert (said["kind"], said["total"]) == ("translate", 3)
+        monkeypatch.setenv("GIVEWAY_KINDS__MODULES", '["not_there_at_all"]')
+        refused = giveway("submit", "translate", docs(3))
+        assert (refused.code, "'not_there_at_all' of [kinds] modules is not" in refused.err) == (
+            2,
+            True,
+        )
+    finally:
+        registry.kinds.cache_clear()

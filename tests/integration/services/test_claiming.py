@@ -11,8 +11,12 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from app.domain.inference import ChatRequest, Message
 from app.domain.requests import NewRequest, RequestState
+from app.inference.cancel import Cancel
 from app.services.claiming import Claimed, NotNow, claim
+from app.services.party import Alone, window
+from app.services.places import Places
 from app.services.pools import Pool
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
@@ -21,6 +25,7 @@ from app.storage.request_store import RequestStore
 from tests.rig import MakeRig, Rig
 
 CLAIMERS = 24
+HELLO = ChatRequest("fake-chat", (Message("user", "hello"),), 8)
 _LOG = text("INSERT INTO claim_log (what, size) VALUES (:what, :size)")
 
 
@@ -141,7 +146,7 @@ def test_both_classes_together_never_pass_the_total(rig: MakeRig) -> None:
     def people() -> None:
         while time.monotonic() < end:
             request = a_request()
-            one.wiring.interactive._placed(request, pool, time.monotonic())
+            take_place(one, request)
             time.sleep(0.02)
             with one.database.transaction() as tx:
                 RequestStore(tx).finish(request.id, RequestState.DONE)
@@ -173,6 +178,15 @@ def a_request(priority: int = 0) -> NewRequest:
     return NewRequest(uuid.uuid4(), "main", "chat", "fake-chat", clock.now(), priority=priority)
 
 
+def take_place(one: Rig, request: NewRequest) -> None:
+    from app import clock
+
+    own = window(request, clock.now(), clock.monotonic_s(), 120, 120)
+    wiring = one.wiring
+    places = Places(wiring.database, wiring.pools, wiring.leases, wiring.worker)
+    places.taken(Alone(request, HELLO, own, Cancel()))
+
+
 def test_the_reserve_is_free_for_a_person_when_batch_is_at_its_most(rig: MakeRig) -> None:
     one = rig(pools=[{"name": "main", "total": 4, "batch_max": 3}])
     one.limit(3)
@@ -183,7 +197,7 @@ def test_the_reserve_is_free_for_a_person_when_batch_is_at_its_most(rig: MakeRig
 
     assert [isinstance(c, Claimed) for c in claims] == [True, True, True, False]
     began = time.monotonic()
-    one.wiring.interactive._placed(a_request(), pool, began)
+    take_place(one, a_request())
     assert time.monotonic() - began < 1
 
 

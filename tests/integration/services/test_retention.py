@@ -18,10 +18,13 @@ def test_old_requests_calls_and_decisions_go_and_open_requests_stay(rig: MakeRig
         " FROM (VALUES (interval '3 h'), (interval '1 min')) AS t (age);"
         "INSERT INTO throttle_decisions (pool, computed_at, value, pressure, reason, arguments,"
         " result) SELECT 'main', now() - age, 1, 0, 'stale', '{}', '{}'"
+        " FROM (VALUES (interval '3 h'), (interval '1 min')) AS t (age);"
+        "INSERT INTO events (at, type, facts) SELECT now() - age, 'limit_moved', '{}'"
         " FROM (VALUES (interval '3 h'), (interval '1 min')) AS t (age)"
     )
-    assert Retention(one.database, 3600, 3600).prune() == 3
+    assert Retention(one.database, 3600, 3600, 3600).prune() == 4
     assert sorted(one.rows("SELECT state FROM interactive_requests")) == [("done",), ("running",)]
     assert one.one("SELECT count(*) FROM batch_calls") == 1
     assert one.one("SELECT count(*) FROM throttle_decisions") == 1
-    assert Retention(one.database, 3600, 3600).prune() == 0
+    assert one.one("SELECT count(*) FROM events") == 1
+    assert Retention(one.database, 3600, 3600, 3600).prune() == 0

@@ -41,8 +41,8 @@ def someone_waits(one: Rig, seconds: float) -> None:
     asked_at = clock.now() - timedelta(seconds=seconds)
     with one.database.transaction() as tx:
         request = NewRequest(uuid.uuid4(), "main", "chat", "fake-chat", asked_at)
-        RequestStore(tx).arrive(request, "w#1", 60)
-        RequestStore(tx).start(request.id, "sim")
+        RequestStore(tx).arrive([request], "w#1", 60)
+        RequestStore(tx).start([request.id], "sim")
 
 
 def running(one: Rig, job_id: int, chunks: int) -> list[threading.Thread]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
-from app.storage import chunk_store, job_store, limit_store
+from app.storage import chunk_store, gauge_store, job_store, limit_store
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 
@@ -47,7 +47,7 @@ def database(migrated_url: str) -> Iterator[Database]:
     [
         (
             chunk_store._CLAIM,
-            {"job_id": 1, "worker": "w", "endpoint": "e", "lease_s": 60.0},
+            {"job_id": 1, "worker": "w", "endpoint": "e", "lease_s": 60.0, "fresh": True},
             "ix_chunks_ready",
         ),
         (limit_store._OCCUPANCY, {"pool": "main"}, "ix_chunks_leased"),
@@ -55,8 +55,14 @@ def database(migrated_url: str) -> Iterator[Database]:
         (job_store._CANDIDATES, {"pool": "main", "most": 8}, "ix_chunks_ready"),
         (job_store._IN_FLIGHT, {"job_id": 1, "pool": "main"}, "ix_chunks_leased"),
         (chunk_store._LAPSED, {"worker": None, "most": 500}, "ix_chunks_leased"),
+        (gauge_store._POOLS, {}, "ix_chunks_leased"),
+        (gauge_store._STARVED, {}, "ix_chunks_leased"),
+        (gauge_store._BACKLOG, {}, "ix_chunks_ready"),
     ],
-    ids=["claim", "occupancy", "rank", "candidates", "in flight", "lapsed"],
+    ids=[
+        *("claim", "occupancy", "rank", "candidates", "in flight", "lapsed"),
+        *("pools", "starved", "backlog"),
+    ],
 )
 def test_a_hot_statement_reads_only_through_its_partial_index(
     database: Database, statement: object, values: dict[str, object], index: str

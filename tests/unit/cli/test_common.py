@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.common import seconds, settings_for
+from app.cli.common import settings_for
+from app.cli.parts.kind_commands import collection_of
 from app.cli.parts.models import chat_model, embedding_model, embeds
-from app.cli.submit import collection_of
+from app.domain.moments import seconds
 from app.errors import UnknownName, UsageError
 from app.settings import Settings
 from app.wiring import Wiring

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 
-from app.cli.parts.items import FileItems, on_disk
 from app.errors import BadSource
-from app.storage.sources.base import ReadOptions
+from app.services.items import SourceItems, opened_items
+from app.storage.sources.base import Asked, ReadOptions
+from app.storage.sources.file_origin import FilePlace
 
 LINES = '{"id": "a", "text": "one", "other": "x"}\n{"id": "b", "text": "two", "other": "y"}\n'
 
 
-def items(path: Path, **options: Any) -> FileItems:
+def items(path: Path, **options: Any) -> SourceItems:
     given = {"id_field": "id", "text_field": "text", **options}
-    return FileItems(path, ReadOptions(**given), str(path), lambda _: None, lambda _: None)
+    return SourceItems(FilePlace(path), ReadOptions(**given))
 
 
 @pytest.fixture
@@ -79,6 +80,9 @@ def test_standard_input_is_a_file_for_as_long_as_it_is_needed(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LINES.encode())))
 
-    with on_disk("-", tmp_path) as (path, shown_as):
-        assert (path.read_text(), shown_as, path.parent) == (LINES, "standard input", tmp_path)
+    with opened_items(Asked("-"), ReadOptions(text_field="text"), tmp_path) as items:
+        path = items.place.path
+        assert path is not None
+        assert (path.read_text(), path.parent) == (LINES, tmp_path)
+        assert items.place.shown_as == "standard input"
     assert not path.exists()

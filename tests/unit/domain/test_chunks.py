@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.chunks import Bury, Rearm, Seqs, Split, after_crash, halves
+from app.domain.chunks import Bury, Rearm, Seqs, Split, after_crash, chunk_size, halves
 
 
 def all_of(seqs: Seqs) -> list[int]:
@@ -31,6 +31,12 @@ def test_the_halves_of_a_list_are_the_list(listed: list[int]) -> None:
 def test_one_item_cannot_be_halved() -> None:
     with pytest.raises(ValueError, match="cannot be split"):
         halves(Seqs(3, 3))
+
+
+def test_chunks_are_alike_in_calls_not_in_items() -> None:
+    assert chunk_size(512, 64, calls_an_item=False) == 512
+    assert chunk_size(512, 64, calls_an_item=True) == 8
+    assert chunk_size(10, 64, calls_an_item=True) == 1
 
 
 def test_a_crash_rearms_then_splits_then_buries() -> None:

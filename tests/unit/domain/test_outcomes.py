@@ -12,6 +12,7 @@ from app.domain.outcomes import (
     PauseJob,
     Retry,
     Snooze,
+    Wait,
     consequence,
 )
 
@@ -35,6 +36,7 @@ EXPECTED = {
     errors.ServerFault: Retry,
     errors.BadReply: Retry,
     errors.Abandoned: HandBack,
+    errors.BudgetSpent: Wait,
 }
 
 
@@ -53,6 +55,8 @@ def test_a_bad_input_that_stands_alone_fails() -> None:
     assert consequence(errors.BadRequest("no"), 1) == FailItems("bad_request", "no")
 
 
-def test_what_the_endpoint_asked_for_is_carried_along() -> None:
-    found = consequence(errors.RateLimited("slow down", retry_after_s=7.0), 5)
-    assert found == Snooze(7.0, "rate_limited", "slow down")
+def test_items_that_had_a_bad_reply_elsewhere_are_searched_for_the_one_that_causes_it() -> None:
+    bad = errors.BadReply("NaN")
+    assert consequence(bad, 64, 0) == Retry("bad_reply", "NaN")
+    assert consequence(bad, 64, 1) == Bisect("bad_reply", "NaN")
+    assert consequence(bad, 1, 1) == Retry("bad_reply", "NaN")

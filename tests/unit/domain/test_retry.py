@@ -28,7 +28,13 @@ def test_the_last_attempt_is_the_last() -> None:
 def test_what_an_endpoint_asks_for_wins_within_an_hour() -> None:
     assert cool_down_s(1, 7.0, POLICY, 0.5) == 7.0
     assert cool_down_s(1, 90_000.0, POLICY, 0.5) == 3600.0
-    assert cool_down_s(1, 0.0, POLICY, 0.5) == 0.1
+
+
+def test_next_to_nothing_asked_for_does_not_undercut_our_own_backoff() -> None:
+    assert cool_down_s(1, 0.0, POLICY, 0.5) == 0.75
+    assert [cool_down_s(n, 0.1, POLICY, 0.0) for n in (1, 2, 3, 20)] == [0.5, 1.0, 2.0, 30.0]
+    assert cool_down_s(1, 0.9, POLICY, 0.0) == 0.9
+    assert cool_down_s(20, 1.0, POLICY, 0.0) == 1.0
 
 
 def test_without_a_word_the_cool_down_doubles_up_to_half_a_minute() -> None:

@@ -52,7 +52,7 @@ def test_each_worker_has_one_queue_a_stable_name_and_its_threads():
     assert {n: argv[argv.index("-c") + 1] for n, argv in threads.items()} == {
         "interactive": "32",
         "batch": "7",
-        "control": "4",
+        "control": "8",
     }
 
 

@@ -1,0 +1,122 @@
+"""`giveway endpoints`: servers seen, added, tried, drained and removed while everything runs."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from tests.commands import done, giveway
+from tests.rig import Rig
+from tests.served import Served
+
+
+def listed(name: str) -> dict[str, object]:
+    found = {one["name"]: one for one in done("endpoints", "list")["endpoints"]}
+    return found[name]
+
+
+def test_the_list_shows_state_places_and_what_was_done(stack: Rig) -> None:
+    stack.work(stack.submit([f"text {n}" for n in range(100)]).job.id)
+    (one,) = done("endpoints", "list")["endpoints"]
+
+    assert (one["name"], one["state"], one["role"]) == ("sim", "ok", "primary")
+    assert one["added"] is False
+    assert (one["finished"], one["failed"], one["failure_rate"]) == (10, 0, 0.0)
+    assert one["mean_ms"] > 0
+    assert one["running"] == 0
+    said = giveway("endpoints", "list").out
+    assert said.splitlines()[0].split()[:6] == ["NAME", "POOL", "KIND", "ROLE", "STATE", "RUNNING"]
+
+
+def test_one_that_is_added_serves_a_model_of_its_own_until_it_is_removed(
+    stack: Rig, endpoint: Served
+) -> None:
+    told = done("endpoints", "add", "late", "--url", endpoint.url, "--model", "fake-embed,extra")
+    assert told == {"endpoint": "late", "pool": "main", "state": "added", "running": 0}
+    assert listed("late")["models"] == ["fake-embed", "extra"]
+    assert listed("late")["added"] is True
+
+    assert done("endpoints", "drain", "late")["state"] == "draining"
+    assert listed("late")["state"] == "draining"
+    assert done("endpoints", "undrain", "late")["state"] == "undrained"
+    assert done("endpoints", "remove", "late")["state"] == "removed"
+    ran = giveway("endpoints", "drain", "late")
+    assert (ran.code, "no endpoint 'late'; known: " in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--url", "gpu-b:8000"), "base_url: must be an address such as http://"),
+        (("--url", "http://me:secret@gpu-b/v1"), "base_url: must hold no password"),
+        (("--kind", "vlm"), "kind: "),
+        (("--role", "spare"), "role: "),
+        (("--api-key-env", "sk-12 34"), "api_key_env: "),
+        (("--stands-in-for", "big"), "stands_in_for is for role = "),
+        (("--pool", "x"), "no pool 'x'; known: main"),
+        (("--set", "colour=red"), "colour: "),
+        (("--set", "colour"), "--set takes KEY=VALUE"),
+    ],
+)
+def test_a_declaration_that_cannot_be_is_refused(
+    stack: Rig, arguments: tuple[str, ...], said: str
+) -> None:
+    base = {"--url": "http://127.0.0.1:9/v1", "--model": "m"}
+    given = [word for pair in base.items() if pair[0] not in arguments for word in pair]
+    ran = giveway("endpoints", "add", "late", *given, *arguments)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert said in ran.err
+    assert "secret" not in ran.err
+    assert "sk-12" not in ran.err
+    assert stack.one("SELECT count(*) FROM endpoints WHERE added IS NOT NULL") == 0
+
+
+def test_a_key_that_is_not_set_here_is_pointed_out(stack: Rig, endpoint: Served) -> None:
+    ran = giveway(
+        *("endpoints", "add", "late", "--url", endpoint.url, "--model", "m"),
+        *("--api-key-env", "NO_SUCH_KEY", "--set", "requests_per_minute=60"),
+    )
+    assert ran.code == 0
+    assert "NO_SUCH_KEY is not set here" in ran.err
+    assert stack.wiring.endpoints.one("late").requests_per_minute == 60
+
+
+def test_a_good_endpoint_passes_every_check(stack: Rig, endpoint: Served) -> None:
+    found = done("endpoints", "test", "--url", endpoint.url, "--kind", "simulated")
+
+    assert found["ok"] is True
+    assert [one["name"] for one in found["checks"]] == [
+        *("reachable", "models", "chat, fake-chat", "streaming, fake-chat"),
+        *("embedding, fake-embed", "batch, fake-embed", "base64, fake-embed"),
+        "usage, fake-embed",
+    ]
+    assert all(one["ok"] for one in found["checks"])
+    assert giveway("endpoints", "test", "--url", endpoint.url).out.startswith("ok      reachable: ")
+
+
+@pytest.mark.parametrize("mode", ["nan", "short"])
+def test_one_that_spoils_vectors_fails_its_test(stack: Rig, endpoint: Served, mode: str) -> None:
+    endpoint.order({"kind": "vectors", "mode": mode})
+    ran = giveway("endpoints", "test", "--url", endpoint.url, "--model", "fake-embed", "--json")
+
+    assert ran.code == 1
+    assert ran.document["ok"] is False
+    wrong = {one["name"]: one["detail"] for one in ran.document["checks"] if not one["ok"]}
+    assert wrong["embedding, fake-embed"].startswith("bad_reply: ")
+
+
+def test_one_that_is_not_there_and_a_model_that_it_lacks_are_told(
+    stack: Rig, endpoint: Served
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    ran = giveway("endpoints", "test", "--url", f"http://127.0.0.1:{port}/v1", "--json")
+    assert (ran.code, [one["name"] for one in ran.document["checks"]]) == (1, ["reachable"])
+
+    ran = giveway("endpoints", "test", "--url", endpoint.url, "--model", "gone", "--json")
+    assert ran.code == 1
+    assert ran.document["checks"][1]["detail"].startswith("model_missing: not listed: gone; ")
+    ran = giveway("endpoints", "test")
+    assert (ran.code, "name an endpoint, or give its address" in ran.err) == (2, True)

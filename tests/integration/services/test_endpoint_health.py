@@ -1,0 +1,522 @@
+"""An endpoint that fails is left alone by every process, probed by one, and comes back."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from app.domain.jobs import Failover, JobState
+from app.domain.routing import EndpointHealth
+from app.errors import BadParams, NotFound, StateConflict, UnknownName
+from app.services import claiming
+from app.services.pools import Pool, current
+from app.services.submission import JobRequest
+from app.storage import endpoint_store
+from app.storage.endpoint_store import EndpointStore
+from app.storage.limit_store import LimitStore
+from app.wiring import endpoint_of
+from tests.processes import until
+from tests.rig import MakeRig, Rig, Texts
+from tests.served import Served, serving
+
+TEXTS = [f"text number {n}" for n in range(400)]
+AN_HOUR = "UPDATE endpoints SET open_until = now() + interval '1 hour' WHERE name = :name"
+
+
+@pytest.fixture(scope="module")
+def other_server() -> Iterator[Served]:
+    with serving("--places", "32", "--speed", "50", "--models", "fake-chat", "fake-embed") as one:
+        yield one
+
+
+@pytest.fixture
+def other(other_server: Served) -> Iterator[Served]:
+    other_server.calm()
+    yield other_server
+    other_server.calm()
+
+
+def declared(name: str, served: Served, **more: Any) -> dict[str, Any]:
+    base = {"name": name, "base_url": served.url, "models": ["fake-chat", "fake-embed"]}
+    return {**base, "kind": "simulated", "max_concurrency": 16, **more}
+
+
+@pytest.fixture
+def two(rig: MakeRig, endpoint: Served, other: Served) -> Callable[..., Rig]:
+    """Rigs with the endpoints a and b. `a` and `b` hold what is declared of each besides."""
+
+    def make(a: dict[str, Any] | None = None, b: dict[str, Any] | None = None, **more: Any) -> Rig:
+        both = [declared("a", endpoint, **(a or {})), declared("b", other, **(b or {}))]
+        return rig(endpoints=both, **more)
+
+    return make
+
+
+def standing(one: Rig, name: str) -> EndpointHealth:
+    with one.database.transaction() as tx:
+        return EndpointStore(tx).health("main")[name]
+
+
+def requests(served: Served) -> int:
+    return int(served.ledger()["requests"])
+
+
+def work_until(one: Rig, job_id: int, seconds: float, threads: int = 4) -> float:
+    """Doorbells for so long; the longest that one of them took, in seconds."""
+    end, longest = time.monotonic() + seconds, [0.0]
+
+    def ring() -> None:
+        while time.monotonic() < end and one.job(job_id).state is not JobState.COMPLETED:
+            began = time.monotonic()
+            report = one.wiring.execution.run(job_id)
+            longest.append(time.monotonic() - began)
+            if report.ended != "finished":
+                time.sleep(0.02)
+            one.wiring.completion.sweep()
+
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(ring) for _ in range(threads)]:
+            done.result()
+    return max(longest)
+
+
+def in_90_s() -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
+
+
+def rush(one: Rig, asked: str, seconds: float = 1.3) -> tuple[int, float]:
+    """Four workers on an endpoint that always answers 429: its requests, the longest doorbell."""
+    one.endpoint.order({"kind": "status", "status": 429, "retry_after": asked})
+    job_id = one.submit(TEXTS).job.id
+    longest = work_until(one, job_id, seconds)
+    return requests(one.endpoint), longest
+
+
+@pytest.mark.parametrize(
+    ("asked", "cools_s"),
+    [("5", (4, 5)), ("90", (80, 90)), ("3600", (3500, 3600)), (None, (80, 90))],
+    ids=["5", "90", "3600", "a date"],
+)
+def test_an_endpoint_gets_no_request_before_the_time_it_asked_for(
+    rig: MakeRig, asked: str | None, cools_s: tuple[int, int]
+) -> None:
+    one = rig(batch={"retry_base_s": 0.5})
+    sent, longest = rush(one, asked or in_90_s())
+    left_s = one.one("SELECT extract(epoch FROM cool_until - now()) FROM endpoints")
+
+    assert 1 <= sent <= 4  # Those that were on their way when the first refusal came.
+    assert cools_s[0] - 2 <= left_s <= cools_s[1]
+    assert longest < 0.5  # No thread sleeps: each doorbell is over at once.
+
+
+@pytest.mark.parametrize("asked", ["-5", "soon", "0"])
+def test_what_makes_no_sense_gets_our_own_backoff_with_one_request_at_a_time(
+    rig: MakeRig, asked: str
+) -> None:
+    one = rig(batch={"retry_base_s": 0.5})
+    sent, longest = rush(one, asked)
+
+    # At 0 s up to 4 at once, then one after at least 0.25, 0.5 and 1 s more.
+    assert 2 <= sent <= 4 + 2
+    assert longest < 0.5
+
+
+def test_mutant_that_forgets_the_cool_down_hammers(
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def blind(tx: Any, pool: Pool, row: Any) -> Pool:
+        now = current(tx, pool, row)
+        return Pool(now.bounds, now.policy, now.endpoints)
+
+    monkeypatch.setattr(claiming, "current", blind)
+    sent, _ = rush(rig(batch={"retry_base_s": 0.5}), "3600")
+    assert sent > 10
+
+
+def test_others_take_over_at_once_from_one_that_asks_for_an_hour(
+    two: Callable[..., Rig], endpoint: Served, other: Served
+) -> None:
+    one = two()
+    endpoint.order({"kind": "status", "status": 429, "retry_after": "3600"})
+    job_id = one.submit(TEXTS).job.id
+    work_until(one, job_id, 10)
+
+    assert one.progress(job_id).done == 400
+    assert requests(endpoint) <= 4
+    assert one.one("SELECT max(attempt) FROM chunks") == 0
+
+
+def test_five_failures_in_a_row_open_the_breaker_for_all_processes(
+    two: Callable[..., Rig], endpoint: Served
+) -> None:
+    one, another = two(), two(declare=False)
+    endpoint.order({"kind": "status", "status": 500})
+    job_id = one.submit(TEXTS).job.id
+    work_until(one, job_id, 10)
+
+    assert standing(another, "a").word == "open"
+    assert one.progress(job_id).done == 400
+    before = requests(endpoint)
+    # The breaker opened after five; those on their way then came too. Afterwards there is silence.
+    assert 5 <= before <= 9
+    later = another.submit(TEXTS[:100], key="later", collection="later").job.id
+    work_until(another, later, 10)
+    assert another.progress(later).done == 100
+    assert requests(endpoint) == before
+    assert one.rows("SELECT type, endpoint FROM events") == [("endpoint_opened", "a")]
+
+
+class Grave:
+    """Listens where a server was, and closes each connection unanswered."""
+
+    def __init__(self) -> None:
+        self.knocks = 0
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
+        self._thread = threading.Thread(target=self._count, daemon=True)
+        self._thread.start()
+
+    def _count(self) -> None:
+        while True:
+            try:
+                knock, _ = self._socket.accept()
+            except OSError:
+                return
+            self.knocks += 1
+            knock.close()
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join(5)
+
+
+@pytest.fixture
+def grave() -> Iterator[Grave]:
+    one = Grave()
+    yield one
+    one.close()
+
+
+def a_job(one: Rig, key: str) -> None:
+    texts = [f"{key} {text}" for text in TEXTS[:100]]
+    job_id = one.submit(texts, key=key).job.id
+    work_until(one, job_id, 10)
+    assert one.progress(job_id).done == 100
+
+
+def knocks_while_open(one: Rig, grave: Grave) -> int:
+    """Connections to a dead endpoint once it has failed three times, over a second of work."""
+    for number in range(40):
+        a_job(one, f"first {number}")
+        if grave.knocks >= 3:
+            break
+        time.sleep(0.05)
+    before = grave.knocks
+    assert before >= 3
+    for number in range(4):
+        time.sleep(0.3)
+        a_job(one, f"later {number}")
+    return grave.knocks - before
+
+
+def test_the_dead_one_gets_no_request_but_probes(two: Callable[..., Rig], grave: Grave) -> None:
+    one = two(
+        a={"base_url": grave.url}, batch={"retry_base_s": 0.01}, health={"failures_to_open": 3}
+    )
+    assert knocks_while_open(one, grave) == 0
+    due(one, "a")
+    before = grave.knocks
+    assert one.wiring.probing.tick(wait_s=5) == ["a"]
+    assert (grave.knocks - before, standing(one, "a").word) == (1, "open")
+
+
+def test_mutant_whose_breaker_never_opens_knocks_at_the_dead_one(
+    two: Callable[..., Rig], grave: Grave
+) -> None:
+    one = two(
+        a={"base_url": grave.url}, batch={"retry_base_s": 0.01}, health={"failures_to_open": 10**6}
+    )
+    assert knocks_while_open(one, grave) > 0
+
+
+def test_a_server_that_spoils_vectors_costs_no_item_and_does_not_come_back_by_listing_its_models(
+    two: Callable[..., Rig], endpoint: Served
+) -> None:
+    one = two(health={"open_s": 0.01, "open_max_s": 0.01})
+    endpoint.order({"kind": "vectors", "mode": "nan"})
+    job_id = one.submit(TEXTS).job.id
+    work_until(one, job_id, 20)
+
+    assert (one.progress(job_id).done, one.progress(job_id).failed) == (400, 0)
+    assert one.one("SELECT max(attempt) FROM chunks") == 1
+    assert one.rows("SELECT failed_task, failed_model FROM endpoints WHERE name = 'a'") == [
+        ("embed", "fake-embed")
+    ]
+    for _ in range(3):
+        time.sleep(0.02)
+        assert one.wiring.probing.tick(wait_s=5) == ["a"]
+        assert standing(one, "a").word == "open"
+    endpoint.calm()
+    time.sleep(0.02)
+    assert one.wiring.probing.tick(wait_s=5) == ["a"]
+    assert (standing(one, "a").word, standing(one, "a").on_trial) == ("ok", True)
+
+
+def test_a_chat_that_succeeds_does_not_clear_what_vectors_say(two: Callable[..., Rig]) -> None:
+    one = two()
+    one.execute("UPDATE endpoints SET failures = 3, failed_task = 'embed', openings = 1")
+    with one.database.transaction() as tx:
+        EndpointStore(tx).answered("a", "chat")
+        EndpointStore(tx).answered("b", "embed")
+
+    assert one.rows("SELECT failures, openings FROM endpoints ORDER BY name") == [(3, 0), (0, 0)]
+
+
+def test_one_text_whose_vector_is_nan_everywhere_fails_alone_and_opens_nothing(
+    two: Callable[..., Rig], endpoint: Served, other: Served
+) -> None:
+    one = two(batch={"micro_batch_items": 50, "retry_base_s": 0.01, "max_attempts": 3})
+    for served in (endpoint, other):
+        served.order({"kind": "vectors", "mode": "nan", "text": "number 33"})
+    job_id = one.submit(TEXTS[:50]).job.id
+    work_until(one, job_id, 10, threads=1)
+
+    progress = one.progress(job_id)
+    assert (progress.done, progress.failed) == (49, 1)
+    assert one.rows("SELECT seq, code FROM results WHERE status = 'failed'") == [(34, "bad_reply")]
+    assert standing(one, "a").word == standing(one, "b").word == "ok"
+
+
+def due(one: Rig, name: str) -> None:
+    one.execute(
+        "UPDATE endpoints SET breaker = 'open', openings = 1, failures = 5, open_until = now(),"
+        " failed_task = 'embed', failed_model = 'fake-embed' WHERE name = :name",
+        name=name,
+    )
+
+
+def probes_of_a_storm(rigs: list[Rig], served: Served) -> int:
+    """Eight ticks at once on two processes, while the endpoint thinks."""
+    served.order({"kind": "delay", "delay_s": 0.5})
+    due(rigs[0], "a")
+    barrier = threading.Barrier(8)
+
+    def tick(one: Rig) -> None:
+        barrier.wait()
+        one.wiring.probing.tick(wait_s=5)
+
+    threads = [threading.Thread(target=tick, args=(rigs[n % 2],)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    return requests(served)
+
+
+def test_a_half_open_endpoint_gets_exactly_one_probe_at_a_time(
+    two: Callable[..., Rig], endpoint: Served
+) -> None:
+    rigs = [two(), two(declare=False)]
+    assert probes_of_a_storm(rigs, endpoint) == 1
+    assert standing(rigs[0], "a").word == "ok"
+
+
+def test_mutant_without_the_probes_lease_probes_many_times(
+    two: Callable[..., Rig], endpoint: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant = endpoint_store._TAKE_PROBES.text.replace(
+        "AND coalesce(probe_until <= clock_timestamp(), true)", ""
+    )
+    monkeypatch.setattr(endpoint_store, "_TAKE_PROBES", text(mutant))
+    assert probes_of_a_storm([two(), two(declare=False)], endpoint) > 1
+
+
+def test_a_probe_that_comes_back_after_its_lease_changes_nothing(two: Callable[..., Rig]) -> None:
+    one = two()
+    due(one, "a")
+    with one.database.transaction() as tx:
+        (mine,) = EndpointStore(tx).take_probes(0.0)
+    with one.database.transaction() as tx:
+        (theirs,) = EndpointStore(tx).take_probes(60.0)
+    one.wiring.probing._conclude(mine, None)
+    assert standing(one, "a").word == "half-open"
+    one.wiring.probing._conclude(theirs, None)
+    assert standing(one, "a").word == "ok"
+
+
+def test_an_endpoint_that_asked_for_an_hour_is_not_probed_before(two: Callable[..., Rig]) -> None:
+    one = two()
+    due(one, "a")
+    one.execute(
+        "UPDATE endpoints SET cool_until = now() + interval '1 hour', error_code = 'overloaded'"
+        " WHERE name = 'a'"
+    )
+    assert one.wiring.probing.tick() == []
+    one.execute("UPDATE endpoints SET error_code = 'connection' WHERE name = 'a'")
+    assert one.wiring.probing.tick(wait_s=5) == ["a"]  # That was our own guess.
+    assert standing(one, "a").word == "ok"
+
+
+CALLS = """
+    INSERT INTO batch_calls (job_id, pool, endpoint, model, ended_at, seconds, items,
+        prompt_tokens) SELECT :job, 'main', :name, 'fake-embed', now(), :seconds, 64, 1000
+    FROM generate_series(1, :n)
+"""
+
+
+def test_who_takes_three_times_as_long_as_its_peers_is_slow_and_recovers_by_itself(
+    two: Callable[..., Rig],
+) -> None:
+    one = two()
+    job = one.submit(["a"]).job.id
+    one.execute(CALLS, job=job, name="a", seconds=0.3, n=6)
+    one.execute(CALLS, job=job, name="b", seconds=0.1, n=6)
+
+    assert one.wiring.probing.compare() == {"a": True}
+    assert standing(one, "a").pace == pytest.approx(3.0)
+    assert one.wiring.probing.compare() == {}
+    one.execute(CALLS, job=job, name="a", seconds=0.1, n=9)
+    assert one.wiring.probing.compare() == {"a": False}
+
+
+def test_nobody_is_slow_by_a_few_calls_or_without_peers(two: Callable[..., Rig]) -> None:
+    one = two()
+    job = one.submit(["a"]).job.id
+    one.execute(CALLS, job=job, name="a", seconds=9.0, n=30)
+    one.execute(CALLS, job=job, name="b", seconds=0.1, n=4)
+
+    assert one.wiring.probing.compare() == {}
+    assert standing(one, "a").pace is None
+
+
+@pytest.mark.parametrize("code", [401, 402])
+def test_one_endpoint_without_key_or_money_does_not_pause_the_job(
+    two: Callable[..., Rig], endpoint: Served, code: int
+) -> None:
+    one = two()
+    endpoint.order({"kind": "status", "status": code})
+    job_id = one.submit(TEXTS[:100]).job.id
+    work_until(one, job_id, 10)
+
+    assert one.job(job_id).state is JobState.COMPLETED
+    assert requests(endpoint) <= 4
+    assert standing(one, "a").cooling
+
+
+def test_batch_waits_for_a_primary_or_goes_to_a_backup_as_the_job_says(
+    two: Callable[..., Rig], endpoint: Served, other: Served
+) -> None:
+    one = two(b={"role": "backup"})
+    waits = one.submit(TEXTS[:50], key="waits", collection="waits").job.id
+    goes = one.submit(TEXTS[:50], key="goes", failover=Failover.BACKUP).job.id
+    due(one, "a")
+    one.execute(AN_HOUR, name="a")
+    work_until(one, goes, 5)
+
+    assert one.wiring.execution.run(waits).ended == "endpoints"
+    assert one.progress(goes).done == 50
+    assert one.rows("SELECT DISTINCT endpoint, model FROM results") == [("b", None)]
+    assert requests(endpoint) == 0
+
+
+def test_a_result_says_which_model_stood_in(two: Callable[..., Rig], endpoint: Served) -> None:
+    one = two(
+        a={"models": ["big-chat"]},
+        b={"role": "degraded", "models": ["fake-chat"], "stands_in_for": ["big-chat"]},
+    )
+    due(one, "a")
+    one.execute(AN_HOUR, name="a")
+    params = {"model": "big-chat", "prompt": "Say {text}", "max_tokens": 4}
+    request = JobRequest("generate", params, key="gen", failover=Failover.DEGRADED)
+    job_id = one.wiring.submission.submit(request, Texts(TEXTS[:5])).job.id
+    work_until(one, job_id, 10)
+
+    rows = one.rows("SELECT DISTINCT status, endpoint, model FROM results")
+    assert rows == [("done", "b", "fake-chat")]
+
+
+def test_vectors_of_a_degraded_model_are_refused_at_submission(two: Callable[..., Rig]) -> None:
+    one = two()
+    with pytest.raises(BadParams, match="vectors of another model"):
+        one.submit(TEXTS[:5], failover=Failover.DEGRADED)
+    assert one.one("SELECT count(*) FROM jobs") == 0
+
+
+def test_a_drained_endpoint_finishes_and_gets_nothing_new(
+    two: Callable[..., Rig], endpoint: Served
+) -> None:
+    one, another = two(), two(declare=False)
+    one.wiring.endpoints.drain("a")
+    job_id = another.submit(TEXTS[:100]).job.id
+    work_until(another, job_id, 10)
+    assert (another.progress(job_id).done, requests(endpoint)) == (100, 0)
+
+    one.wiring.declare()  # A restart forgets nothing.
+    assert standing(one, "a").word == "draining"
+    one.wiring.endpoints.undrain("a")
+    work_until(another, another.submit(TEXTS[100:300], key="2").job.id, 10)
+    assert requests(endpoint) > 0
+
+
+def added(served: Served, **more: Any) -> Any:
+    return endpoint_of(declared("late", served, **{"models": ["new-embed", "fake-embed"], **more}))
+
+
+def test_an_endpoint_that_is_added_serves_at_once_and_raises_the_total(
+    rig: MakeRig, other: Served
+) -> None:
+    one, another = rig(), rig(declare=False)
+    with pytest.raises(UnknownName, match="no pool 'elsewhere'"):
+        one.wiring.endpoints.add(added(other, pool="elsewhere"))
+    one.wiring.endpoints.add(added(other))
+    with pytest.raises(StateConflict, match="an endpoint 'late' is there already"):
+        one.wiring.endpoints.add(added(other))
+
+    assert (another.wiring.inspection.pool("main").total, total(another)) == (48, 48)
+    assert another.wiring.interactive.pool_for("new-embed") == "main"
+    one.wiring.declare()
+    assert one.one("SELECT count(*) FROM endpoints") == 2
+    one.wiring.endpoints.drain("sim")
+    job_id = another.submit(TEXTS[:100]).job.id
+    work_until(another, job_id, 10)
+    assert another.progress(job_id).done == 100
+    assert requests(other) == 10
+
+
+def total(one: Rig) -> int:
+    """Places of the pool, as a claim counts them."""
+    with one.database.transaction() as tx:
+        row = LimitStore(tx).read("main")
+        assert row is not None
+        return current(tx, one.wiring.pools.named("main"), row).bounds.total
+
+
+def test_a_removed_endpoint_is_drained_first(rig: MakeRig, other: Served) -> None:
+    one = rig()
+    one.wiring.endpoints.add(added(other))
+    other.order({"kind": "delay", "delay_s": 0.6})
+    one.wiring.endpoints.drain("sim")
+    job_id = one.submit(TEXTS[:10]).job.id
+    worker = threading.Thread(target=one.wiring.execution.run, args=(job_id,))
+    worker.start()
+    until(lambda: one.wiring.endpoints.running("late") == 1, 5, "a request at the endpoint")
+
+    assert one.wiring.endpoints.remove("late") is False
+    assert standing(one, "late").word == "draining"
+    worker.join(10)
+    assert one.progress(job_id).done == 10
+    assert one.wiring.endpoints.remove("late") is True
+    with pytest.raises(NotFound, match="no endpoint 'late'; known: sim"):
+        one.wiring.endpoints.remove("late")
+    with pytest.raises(StateConflict, match="declared in the settings"):
+        one.wiring.endpoints.remove("sim")

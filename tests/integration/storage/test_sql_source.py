@@ -1,0 +1,314 @@
+"""A query as a source: on real Postgres, and on SQLite for what every other database shares."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+
+from app.errors import BadSource, DatabaseUnavailable, MissingPart, UsageError
+from app.services.items import SourceItems
+from app.storage.sources.base import Asked, ReadOptions, Record
+from app.storage.sources.origins import place_of
+from app.storage.sources.reading import Reading
+from app.storage.sources.sql_origin import PAGE_ROWS
+
+OPTIONS = ReadOptions(id_field="id", text_field="body")
+QUERY = "select id, body, lang from docs"
+
+
+@contextmanager
+def at(url: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def docs_url(database_url: str) -> str:
+    """A database with 25,000 docs, more than two pages and many batches."""
+    with at(database_url) as own:
+        own.execute("CREATE TABLE docs (id bigint PRIMARY KEY, body text, lang text)")
+        own.execute(
+            "INSERT INTO docs SELECT n, 'text ' || n, CASE WHEN n % 5 = 0 THEN 'de' ELSE 'en' END "
+            "FROM generate_series(1, 25000) AS n"
+        )
+    return database_url
+
+
+@pytest.fixture
+def lite(tmp_path: Path) -> str:
+    with sqlite3.connect(tmp_path / "docs.db") as own:
+        own.execute("CREATE TABLE docs (id integer PRIMARY KEY, body text, lang text)")
+        own.executemany(
+            "INSERT INTO docs VALUES (?, ?, ?)",
+            [(n, f"text {n}", "de" if n % 5 == 0 else "en") for n in range(1, 25_001)],
+        )
+    own.close()
+    return f"sqlite:///{tmp_path / 'docs.db'}"
+
+
+def read(url: str, options: ReadOptions = OPTIONS, **asked: Any) -> list[Record]:
+    given: dict[str, Any] = {"query": QUERY, **asked}
+    return list(Reading(place_of(Asked(url, **given)), options))
+
+
+Make = Callable[..., SourceItems]
+
+
+@pytest.fixture
+def items() -> Iterator[Make]:
+    """Makes the items of a query; they are closed at the end."""
+    made: list[SourceItems] = []
+
+    def make(url: str, options: ReadOptions = OPTIONS, **asked: Any) -> SourceItems:
+        given: dict[str, Any] = {"query": QUERY, **asked}
+        made.append(SourceItems(place_of(Asked(url, **given)), options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture(params=["postgres", "sqlite"])
+def any_url(request: pytest.FixtureRequest) -> str:
+    return str(request.getfixturevalue({"postgres": "docs_url", "sqlite": "lite"}[request.param]))
+
+
+@pytest.mark.parametrize("keyset", [False, True])
+def test_all_rows_come_as_they_are(any_url: str, keyset: bool) -> None:
+    records = read(any_url, keyset=keyset)
+
+    assert len(records) == 25_000 > 2 * PAGE_ROWS
+    by_key = {r.key: r.payload["text"] for r in records}
+    assert by_key == {str(n): f"text {n}" for n in range(1, 25_001)}
+
+
+@pytest.mark.parametrize("keyset", [False, True])
+def test_where_is_sql_and_limit_ends_the_reading(any_url: str, keyset: bool) -> None:
+    where = ReadOptions(id_field="id", text_field="body", where="lang = 'de' AND id > 10")
+    few = ReadOptions(id_field="id", text_field="body", where="lang = 'de'", limit=7)
+
+    assert len(read(any_url, where, keyset=keyset)) == 4998
+    assert len(read(any_url, few, keyset=keyset)) == 7
+
+
+def test_a_table_is_known_by_its_primary_key(any_url: str) -> None:
+    options = ReadOptions(text_field="body", limit=3)
+    records = read(any_url, options, query=None, table="docs")
+
+    assert [r.key for r in records] == ["1", "2", "3"]
+
+
+def test_a_table_in_a_schema(docs_url: str) -> None:
+    with at(docs_url) as own:
+        own.execute('CREATE SCHEMA "Other"')
+        own.execute('CREATE TABLE "Other".notes (slug text PRIMARY KEY, body text)')
+        own.execute("""INSERT INTO "Other".notes VALUES ('a', 'one')""")
+
+    assert read(docs_url, ReadOptions(text_field="body"), query=None, table="Other.notes") == [
+        Record(1, "a", {"text": "one"})
+    ]
+
+
+def test_a_query_without_an_id_is_refused(any_url: str) -> None:
+    with pytest.raises(UsageError, match="--id-field"):
+        read(any_url, ReadOptions(text_field="body"))
+
+
+def test_a_colon_and_a_percent_sign_are_only_text(any_url: str) -> None:
+    query = "select id, 'a:b 100% :c' as body from docs where body like '%text 77%' and id < 99"
+    expected = [("77", "a:b 100% :c")]
+
+    for keyset in (False, True):
+        found = read(any_url, query=query, keyset=keyset)
+        assert [(r.key, r.payload["text"]) for r in found] == expected
+
+
+def test_casts_work_by_pages_too(docs_url: str) -> None:
+    found = read(docs_url, query="select id, id::text || ':x' as body from docs;", keyset=True)
+
+    assert (len(found), found[4].payload["text"]) == (25_000, "5:x")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "DELETE FROM docs RETURNING id, body",
+        "WITH gone AS (DELETE FROM docs RETURNING *) SELECT id, body FROM gone",
+        "SELECT id, body FROM docs; DELETE FROM docs",
+        "SELECT id, body FROM docs; COMMIT; DELETE FROM docs",
+        "SELECT id, body FROM docs; COMMIT; BEGIN READ WRITE; DELETE FROM docs",
+        "SELECT setval('counted', 99) AS id, 'x' AS body",
+        "TRUNCATE docs",
+        "COPY docs TO '/tmp/x'",
+    ],
+)
+@pytest.mark.parametrize("keyset", [False, True])
+def test_nothing_but_one_select_is_run(docs_url: str, query: str, keyset: bool) -> None:
+    with at(docs_url) as own:
+        own.execute("CREATE SEQUENCE counted")
+
+    with pytest.raises(BadSource):
+        read(docs_url, query=query, keyset=keyset)
+    with at(docs_url) as own:
+        assert own.execute("SELECT count(*) FROM docs").fetchall() == [(25_000,)]
+        assert own.execute("SELECT last_value FROM counted").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize("query", ["DELETE FROM docs RETURNING id, body", "DROP TABLE docs"])
+def test_sqlite_is_only_read_too(lite: str, query: str) -> None:
+    with pytest.raises(BadSource):
+        read(lite, query=query)
+    assert len(read(lite)) == 25_000
+
+
+def test_the_source_is_not_held_longer_than_it_is_read(docs_url: str, items: Make) -> None:
+    items(docs_url).content_hash()
+    with at(docs_url) as own:
+        said = own.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s", ["giveway source"]
+        )
+        assert said.fetchall() == [(0,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("select id, body from dosc", 'relation "dosc" does not exist'),
+        ("select id, boddy from docs", 'column "boddy" does not exist'),
+        ("selec 1", 'syntax error at or near "selec"'),
+        ("select id as nr, body from docs", "no column 'id'"),
+    ],
+)
+def test_a_wrong_query_is_told_in_one_line(docs_url: str, query: str, said: str) -> None:
+    with pytest.raises(BadSource, match=said) as caught:
+        read(docs_url, query=query)
+    assert "\n" not in str(caught.value)
+
+
+def test_values_of_the_data_are_not_in_errors(docs_url: str) -> None:
+    with pytest.raises(BadSource) as caught:
+        read(docs_url, query="select body::int as id, body from docs")
+    assert "invalid input syntax" in str(caught.value)
+    assert "text 1" not in str(caught.value)
+
+
+def test_the_password_is_nowhere(docs_url: str) -> None:
+    parts = urlsplit(docs_url)
+    with_password = urlunsplit(parts._replace(netloc=f"who:SECRET@{parts.netloc.split('@')[-1]}"))
+    nobody = "postgresql://who:SECRET@127.0.0.1:1/docs?password=SECRET"
+
+    with pytest.raises((BadSource, DatabaseUnavailable)) as caught:
+        read(with_password)
+    assert "SECRET" not in str(caught.value)
+    with pytest.raises(DatabaseUnavailable, match="does not answer") as away:
+        read(nobody)
+    assert "SECRET" not in str(away.value)
+    assert "SECRET" not in str(place_of(Asked(nobody, "select 1")).identity())
+    with pytest.raises(UsageError, match="no database URL") as odd:
+        read("postgresql://u:SEC/RET@h:x/d")
+    assert "SEC" not in str(odd.value)
+
+
+def test_what_a_source_is_does_not_hang_on_who_asks() -> None:
+    def identity(url: str, query: str = QUERY) -> tuple[str, ...]:
+        return place_of(Asked(url, query)).identity()
+
+    one = identity("postgresql://a:x@h:5432/d")
+    assert one == identity("postgresql+psycopg://b:y@h:5432/d?application_name=z")
+    assert one != identity("postgresql://a:x@h:5432/other")
+    assert one != identity("postgresql://a:x@h:5432/d", "select 1")
+
+
+def test_a_driver_that_is_not_there_is_named() -> None:
+    with pytest.raises(MissingPart, match="no driver for oracle"):
+        read("oracle://u@h/d")
+
+
+def test_odd_values_become_json(docs_url: str) -> None:
+    query = (
+        "SELECT 12345678901234567890123::numeric AS id, NULL::text AS body, 1.50::numeric AS n, "
+        "'2026-01-02 03:04+00'::timestamptz AS at, '\\xff'::bytea AS raw, array[1,2] AS many, "
+        "'{\"a\": null}'::jsonb AS doc, gen_random_uuid() AS u, 'NaN'::float8 AS nan"
+    )
+    fields = {name: name for name in ("n", "at", "raw", "many", "doc", "nan")}
+    (record,) = read(docs_url, ReadOptions("id", "body", fields), query=query)
+
+    assert record.key == "12345678901234567890123"
+    assert record.payload == {
+        "text": "",
+        "n": "1.50",
+        "at": "2026-01-02T03:04:00+00:00",
+        "raw": "ff",
+        "many": [1, 2],
+        "doc": {"a": None},
+        "nan": None,
+    }
+
+
+def test_the_same_rows_in_another_order_are_the_same_content(any_url: str, items: Make) -> None:
+    up, down = (items(any_url, query=f"{QUERY} order by id {o}") for o in ("asc", "desc"))
+    other = items(
+        any_url, query="select id, body || CASE id WHEN 9 THEN '.' ELSE '' END AS body from docs"
+    )
+
+    assert up.content_hash() == down.content_hash() != other.content_hash()
+    assert next(iter(up.rows()))[0] == "1" != next(iter(down.rows()))[0]
+
+
+def test_what_is_loaded_is_what_was_hashed(docs_url: str, items: Make) -> None:
+    source = items(docs_url)
+    before = source.content_hash()
+    with at(docs_url) as own:
+        own.execute("DELETE FROM docs WHERE id > 10")
+
+    assert len(list(source.rows())) == 25_000
+    assert source.content_hash() == before != items(docs_url).content_hash()
+
+
+def test_a_row_that_cannot_be_an_item_is_named_by_its_number(docs_url: str) -> None:
+    with pytest.raises(BadSource, match="1 of 25,000 records cannot be read") as caught:
+        read(docs_url, query="select nullif(id, 3) as id, body from docs order by docs.id")
+    assert caught.value.lines == ("line 3: id is null; an id is text or a number",)
+
+
+def test_an_id_that_comes_twice_is_named(any_url: str) -> None:
+    query = "select id, body from docs union all select 7 as id, 'again' as body"
+    with pytest.raises(BadSource, match="1 of 25,001 records") as caught:
+        read(any_url, query=query)
+    assert "the id '7' is on line" in caught.value.lines[0]
+
+    lenient = ReadOptions(id_field="id", text_field="body", lenient=True)
+    assert len(read(any_url, lenient, query=query)) == 25_000
+
+
+def test_what_postgres_refuses_is_cleaned(lite: str) -> None:
+    (record,) = read(lite, query="select 1 as id, 'a' || char(0) || 'b' as body")
+
+    assert record.payload == {"text": "ab"}
+
+
+def test_an_empty_table_is_a_source_without_items(any_url: str) -> None:
+    assert read(any_url, query="select id, body from docs where 1 = 0") == []
+    assert read(any_url, query="select id, body from docs where 1 = 0", keyset=True) == []
+
+
+@pytest.mark.parametrize(("query", "table"), [(None, None), ("select 1", "docs")])
+def test_a_database_wants_a_query_or_a_table(query: Any, table: Any) -> None:
+    with pytest.raises(UsageError, match="--query or --table"):
+        place_of(Asked("postgresql://h/d", query, table))
+
+
+def test_a_variable_holds_the_url(docs_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCS_URL", docs_url)
+
+    assert len(read("env:DOCS_URL")) == 25_000
+    with pytest.raises(UsageError, match="no environment variable 'NOT_SET'"):
+        read("env:NOT_SET")
