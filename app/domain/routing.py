@@ -43,8 +43,8 @@ class EndpointHealth:
 
     `cooling`: it refused and its cool-down is not over. `refusals` in a row. `openings` of its
     breaker since an ordinary request was last answered. `spoils`: the model whose bad replies
-    opened it, where nothing else is wrong; its other models get work. `pace`: how many times as long
-    as its peers it takes; None: not known.
+    opened it, where nothing else is wrong; its other models get work. `pace`: how many times as
+    long as its peers it takes; None: not known.
     """
 
     cooling: bool = False

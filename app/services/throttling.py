@@ -106,7 +106,8 @@ class Throttling:
     @staticmethod
     def _take_back(tx: Connection, pool: Pool, decision: Decision, reading: Reading) -> None:
         """Ask for places back where somebody waits and the calls over the limit take long."""
-        if reading.batch_in_flight <= decision.limit:
+        over = reading.batch_in_flight - decision.limit
+        if over <= 0:
             return
         store = ChunkStore(tx)
         calls = store.calls(pool.name)
@@ -115,7 +116,8 @@ class Throttling:
             decision.limit,
             YieldSettings(),
             oldest_waiting_s=reading.oldest_waiting_s,
-            drain_s=calls.drain_s,
+            # Calls end one after the other over about one call's time.
+            drain_s=calls.drain_s * over / max(1, len(calls.held)),
             work_tokens=calls.work_tokens,
             wasted_tokens=calls.wasted_tokens,
         )

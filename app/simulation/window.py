@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.domain.throttle.readings import Gauges, Reading
-from app.domain.throttle.samples import NEAR_X, Sample, nearest_rank, x_of
+from app.domain.throttle.samples import MISS_X, NEAR_X, Sample, nearest_rank, x_of
 from app.domain.throttle.values import PolicySettings
 from app.simulation.server import Call
 
@@ -82,18 +82,23 @@ class Window:
         trips = [trip for at, _, trip in self._batch if at >= t - self.policy.window_s]
         return sum(trips) / len(trips) if trips else 0.0
 
-    def reading(self, t: float, now: Now, people_capacity: int | None) -> Reading:
-        """The reading at `t`; who found `people_capacity` people ahead is not batch's fault."""
+    def reading(
+        self, t: float, now: Now, people_capacity: int | None, answered_at: datetime | None = None
+    ) -> Reading:
+        """The reading at `t`; who found `people_capacity` people ahead is not batch's fault, and a
+        miss from before `answered_at` is no new one."""
         self._forget(t - self.policy.window_s)
         bound = math.inf if people_capacity is None else people_capacity
+        cut_s = -math.inf if answered_at is None else t - (now.at - answered_at).total_seconds()
         xs: list[float] = []
         whole: list[float] = []
-        over = left_out = waiting = late = 0
+        over = left_out = waiting = late = misses = 0
         oldest_ms = 0.0
         for _, call in self.ended:
             over += call.x > 1.0
             if call.ahead < bound:
                 xs.append(call.x)
+                misses += call.x > MISS_X and call.submitted_at >= cut_s
             else:
                 left_out += 1
             if call.ended_at is not None:
@@ -108,6 +113,7 @@ class Window:
                 left_out += 1
                 continue
             xs.append(x)
+            misses += x > MISS_X and call.submitted_at >= cut_s
             if waits:
                 oldest_ms = max(oldest_ms, sample.age_ms)
                 late += sample.age_ms > self.policy.first_token_target_ms
@@ -127,7 +133,7 @@ class Window:
             p99_ms=nearest_rank(whole, 0.99),
             share_over_target=over / total if total else None,
             samples=len(xs),
-            misses=sum(x > 1.0 for x in xs),
+            misses=misses,
             nears=sum(x > NEAR_X for x in xs),
             x_p95=nearest_rank(xs, 0.95),
             not_attributable=left_out,

@@ -270,7 +270,7 @@ class World:
             refused=self._refused,
             gauges=None if self._fault_on(t, "gauges_gone") else self._gauges(),
         )
-        return self._window.reading(t, now, policy.people_capacity)
+        return self._window.reading(t, now, policy.people_capacity, policy.answered_at)
 
     def _gauges(self) -> Gauges:
         preemptions = sum(e.preemptions for e in self.engines)

@@ -155,6 +155,7 @@ class RequestStore:
                     "token_ms": policy.per_token_target_ms,
                     "short": policy.short_output_tokens,
                     "people": policy.people_capacity,
+                    "answered_at": policy.answered_at,
                     "overload": sorted(OVERLOAD_CODES),
                 },
             )
@@ -288,7 +289,7 @@ _READING = text("""
                CAST(:now AS timestamptz) - make_interval(secs => :window_s) AS since,
                CAST(:target_ms AS float8) AS target_ms, CAST(:first_ms AS float8) AS first_ms,
                CAST(:token_ms AS float8) AS token_ms, CAST(:short AS int) AS short,
-               CAST(:people AS int) AS people
+               CAST(:people AS int) AS people, CAST(:answered_at AS timestamptz) AS answered_at
     ), seen AS (
         SELECT r.*, true AS ended FROM interactive_requests r, params p
         WHERE r.pool = :pool AND r.finished_at > p.since AND r.finished_at <= p.now
@@ -308,7 +309,8 @@ _READING = text("""
             THEN (t.age_ms - t.to_first_ms) / (t.completion_tokens - 1) END AS per_token_ms
         FROM timed t
     ), rated AS (
-        SELECT t.*, p.people IS NULL OR t.ahead < p.people AS ours, CAST(CASE
+        SELECT t.*, p.people IS NULL OR t.ahead < p.people AS ours,
+            p.answered_at IS NULL OR t.submitted_at >= p.answered_at AS is_new, CAST(CASE
             WHEN t.error_code IS NOT NULL THEN CASE WHEN t.error_code = ANY(:overload)
                 THEN greatest(t.age_ms / p.first_ms, 1.0000000000000002) END
             WHEN NOT t.streams OR (t.ended AND (t.is_short OR t.to_first_ms IS NULL))
@@ -367,7 +369,7 @@ _READING = text("""
             AS queue_wait_p95_ms,
         CAST(count(*) FILTER (WHERE x > 1) AS float8) / nullif(count(x), 0) AS share_over_target,
         count(x) FILTER (WHERE ours) AS samples,
-        count(*) FILTER (WHERE ours AND x > 1.0) AS misses,
+        count(*) FILTER (WHERE ours AND is_new AND x > 1.0) AS misses,
         count(*) FILTER (WHERE ours AND x > 0.8) AS nears,
         percentile_disc(0.95) WITHIN GROUP (ORDER BY x) FILTER (WHERE ours) AS x_p95,
         count(x) FILTER (WHERE NOT ours) AS not_attributable,

@@ -10,26 +10,33 @@ from celery import Celery
 from app.errors import DatabaseUnavailable
 from app.kinds.registry import kinds
 from app.wiring import Wiring
+from app.worker.filling import Filling
 
 log = logging.getLogger(__name__)
 
 
 def register(app: Celery, wiring: Wiring) -> None:
     """A task for each kind there is."""
+
+    def ring() -> None:  # Not before the first chunk: until then a process may still be forked.
+        wiring.ringing.ring_all()
+
+    filling = Filling(ring)
     for name in kinds():
         app.task(
             name=f"giveway.batch.{name}",
             ignore_result=True,
             acks_late=False,
             store_errors_even_if_ignored=False,
-        )(_of(wiring))
+        )(_of(wiring, filling))
 
 
-def _of(wiring: Wiring) -> Any:
+def _of(wiring: Wiring, filling: Filling) -> Any:
     def work_on_chunk(job: int, kind: str) -> dict[str, Any]:  # noqa: ARG001
         """Work on one chunk of `job`; `kind` is for the eyes of whoever watches."""
         try:
-            report = wiring.execution.run(int(job))
+            with filling.working():
+                report = wiring.execution.run(int(job))
             if report.ended not in _NOTHING_DONE:
                 # The place first: every moment it stands empty is batch work not done.
                 wiring.ringing.ring_all()

@@ -11,27 +11,21 @@ from typing import Any
 
 from sqlalchemy import text
 
-from app.services.submission import JobRequest
 from app.settings import Settings
-from app.storage.vector_store import VectorStore
 from app.wiring import Wiring
 from app.worker.assembly import make
 from benchmarks.throttle import plain
-from benchmarks.throttle.corpus import MICRO_BATCH, Tags, micro_batch
-from benchmarks.throttle.loads import MOST_TOKENS
+from benchmarks.throttle.corpus import CHAT, EMBED, MICRO_BATCH, Items
 from benchmarks.throttle.people import Way
-from benchmarks.throttle.stage import CHAT, EMBED, Process, Stage
+from benchmarks.throttle.stage import Process, Stage
 from benchmarks.throttle.targets import Targets
 
 NO_BATCH, DEDICATED = "no batch", "dedicated"
 ONE_QUEUE, PRIORITY = "one queue", "priority queue"
 PRESSURE, BUDGET = "giveway pressure", "giveway budget"
-CAPS = (1, 2, 3, 5)
-_PEOPLE_THREADS = 32
-"""Of workers that only people use: four a place, as Giveway's own default."""
 _FEED_S = 0.04
-_TIED_AHEAD = 16
-"""Batch tasks waiting in a queue that people share: two a place, so that workers never idle and
+_TIED_AHEAD = 2
+"""Batch tasks a place that wait in a queue which people share, so that workers never idle and
 nobody stands behind a whole backfill (which is what happens when all of it is sent at once)."""
 _APART_AHEAD = 64
 
@@ -41,9 +35,22 @@ def fixed(workers: int) -> str:
     return f"two queues, {workers} batch"
 
 
-def named(caps: tuple[int, ...] = CAPS) -> tuple[str, ...]:
+def is_fixed(name: str) -> bool:
+    """Whether it is two queues, the fixed cap."""
+    return name.startswith("two queues")
+
+
+def priority(workers: int) -> str:
+    """The name of a priority queue with so many workers, instead of one for each place."""
+    return f"{PRIORITY}, {workers} workers"
+
+
+def named(caps: tuple[int, ...], workers: tuple[int, ...] = ()) -> tuple[str, ...]:
     """All that are compared, in the order in which they run."""
-    return (BUDGET, *map(fixed, caps), PRIORITY, PRESSURE, ONE_QUEUE)
+    return (
+        *(BUDGET, *map(fixed, caps), PRIORITY, *map(priority, workers)),
+        *(PRESSURE, ONE_QUEUE),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +78,18 @@ def running(name: str, stage: Stage, targets: Targets | None, items: int) -> Ite
 @contextlib.contextmanager
 def _plain(name: str, stage: Stage) -> Iterator[Running]:
     people, batch, options, ahead = "people", "batch", {}, _APART_AHEAD
-    workers = {people: _PEOPLE_THREADS}
+    places = stage.scene.endpoint.places
+    # Of workers that only people use: four a place, as Giveway's own default.
+    workers = {people: min(128, 4 * places)}
     if name == ONE_QUEUE:
         people = batch = "work"
-        workers, ahead = {"work": stage.places}, _TIED_AHEAD
-    elif name == PRIORITY:
+        workers, ahead = {"work": places}, _TIED_AHEAD * places
+    elif name.startswith(PRIORITY):
         people = batch = "work"
-        workers, options = {"work": stage.places}, {"priority": plain.PEOPLE_FIRST}
+        threads = int(name.split()[2]) if name != PRIORITY else places
+        workers, options = {"work": threads}, {"priority": plain.PEOPLE_FIRST}
     elif name == DEDICATED:
-        workers = {batch: stage.places}
+        workers = {batch: places}
     elif name != NO_BATCH:
         workers[batch] = int(name.removeprefix("two queues, ").removesuffix(" batch"))
     app = plain.made(stage.broker_url)
@@ -95,15 +105,17 @@ def _plain(name: str, stage: Stage) -> Iterator[Running]:
         ]
         _await(stack, started)
         if name != NO_BATCH:
-            stack.enter_context(_fed(stage, app, batch, ahead, by_priority=name == PRIORITY))
+            stack.enter_context(
+                _fed(stage, app, batch, ahead, by_priority=name.startswith(PRIORITY))
+            )
         yield Running(Way(app, "plain.chat", people, options))
 
 
 @contextlib.contextmanager
 def _fed(stage: Stage, app: Any, queue: str, ahead: int, *, by_priority: bool) -> Iterator[None]:
     """Keep `ahead` batch tasks waiting for as long as the block runs."""
-    with stage.database.transaction() as tx:
-        collection = VectorStore(tx).ensure("tags", EMBED).id
+    backfill = stage.scene.backfill
+    prepared = backfill.prepare(stage.database)
     lists = [queue, f"{queue}{plain.SEPARATOR}{plain.BATCH_LAST}"]
     options = {"priority": plain.BATCH_LAST} if by_priority else {}
     stop = threading.Event()
@@ -113,12 +125,8 @@ def _fed(stage: Stage, app: Any, queue: str, ahead: int, *, by_priority: bool) -
         while not stop.is_set():
             waiting = sum(int(stage.valkey.llen(one)) for one in lists)
             for _ in range(ahead - waiting):
-                app.send_task(
-                    "plain.embed",
-                    args=(collection, EMBED, number * MICRO_BATCH, micro_batch(number)),
-                    queue=queue,
-                    **options,
-                )
+                arguments = backfill.arguments(prepared, number)
+                app.send_task(backfill.task, args=arguments, queue=queue, **options)
                 number += 1
             stop.wait(_FEED_S)
 
@@ -138,9 +146,8 @@ def _giveway(stage: Stage, policy: str, targets: Targets, items: int) -> Iterato
     wiring = Wiring(Settings(**given))
     app = make(wiring)
     wiring.declare()
-    # The target here is one of the whole answer, however long: x of a request is then what the
-    # benchmark judges it by.
-    wiring.steering.tune("main", {"short_output_tokens": MOST_TOKENS})
+    if stage.scene.short_output_tokens is not None:
+        wiring.steering.tune("main", {"short_output_tokens": stage.scene.short_output_tokens})
     with contextlib.ExitStack() as stack:
         stack.callback(wiring.database.close)
         threads = {
@@ -154,8 +161,8 @@ def _giveway(stage: Stage, policy: str, targets: Targets, items: int) -> Iterato
         beat = stage.python("beat", *arguments, env=env)
         _await(stack, started)
         stack.callback(beat.end)
-        request = JobRequest("embed", {"model": EMBED, "collection": "tags"}, key="backfill")
-        wiring.submission.submit(request, Tags(items))
+        backfill = stage.scene.backfill
+        wiring.submission.submit(backfill.job(), Items(backfill, items))
         wiring.ringing.ring_all()
         yield Running(Way(app, "giveway.interactive.chat", "interactive", {}), wiring)
         _saturated(stage)
@@ -170,7 +177,7 @@ def _settings(stage: Stage, policy: str, targets: Targets) -> dict[str, Any]:
         "pools": [
             {
                 "name": "main",
-                "total": stage.places,
+                "total": stage.scene.endpoint.places,
                 "policy": policy,
                 "target_p95_ms": targets.whole_ms,
                 "first_token_target_ms": targets.first_token_ms,
@@ -183,7 +190,7 @@ def _settings(stage: Stage, policy: str, targets: Targets) -> dict[str, Any]:
                 "kind": "simulated",
                 "base_url": stage.endpoint_url,
                 "models": [CHAT, EMBED],
-                "max_concurrency": stage.places,
+                "max_concurrency": stage.scene.endpoint.places,
             }
         ],
     }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.domain.throttle.samples import nearest_rank
+from benchmarks.throttle.contenders import is_fixed
 from benchmarks.throttle.legs import BIN_S, Leg
 from benchmarks.throttle.targets import FACTOR, Targets
 
@@ -26,7 +27,7 @@ class Run:
     Shares are 0 to 1. None: unknown, or there is nothing of the kind (a steady load has no surge,
     plain Celery no limit). `work_share_of_oracle`: batch work against the most that any contender
     of the same load and seed did *while keeping the target*; None where none kept it. It can pass 1
-    for one that does not keep it.
+    for one that does not keep it. `work_share_of_best_cap` holds it against fixed caps alone.
     """
 
     contender: str
@@ -47,6 +48,7 @@ class Run:
     items_per_s: float
     work_share_of_dedicated: float | None
     work_share_of_oracle: float | None
+    work_share_of_best_cap: float | None
     cut_s: float | None
     """From a surge's start until batch in flight is down to the limit that then holds."""
     settle_s: float | None
@@ -142,22 +144,39 @@ def runs(
     legs: Sequence[Leg], alone: Sequence[Leg], dedicated: float | None, told: Targets
 ) -> list[Run]:
     """The figures of one seed: `legs` of all contenders, `alone` of people without batch."""
-    best: dict[str, float] = {}
-    for leg in legs:
-        if _keeps(leg, told.whole_ms):
-            name = leg.load.name
-            best[name] = max(best.get(name, 0.0), items_per_s(leg))
+    best = _most(legs, told)
+    best_cap = _most([leg for leg in legs if is_fixed(leg.contender)], told)
     return [
-        _run(leg, next(a for a in alone if a.load.name == leg.load.name), dedicated, best, told)
+        _run(
+            leg,
+            next(a for a in alone if a.load.name == leg.load.name),
+            dedicated,
+            best.get(leg.load.name),
+            best_cap.get(leg.load.name),
+            told,
+        )
         for leg in [*alone, *legs]
     ]
 
 
+def _most(legs: Sequence[Leg], told: Targets) -> dict[str, float]:
+    """The most batch work, by load, among those that keep the target."""
+    best: dict[str, float] = {}
+    for leg in legs:
+        if _keeps(leg, told.whole_ms):
+            best[leg.load.name] = max(best.get(leg.load.name, 0.0), items_per_s(leg))
+    return best
+
+
 def _run(
-    leg: Leg, alone: Leg, dedicated: float | None, best: dict[str, float], told: Targets
+    leg: Leg,
+    alone: Leg,
+    dedicated: float | None,
+    most: float | None,
+    most_of_caps: float | None,
+    told: Targets,
 ) -> Run:
     target_ms, rate = told.whole_ms, items_per_s(leg)
-    most = best.get(leg.load.name)
     limits = [s.limit for s in leg.samples]
     return Run(
         contender=leg.contender,
@@ -178,6 +197,7 @@ def _run(
         items_per_s=rate,
         work_share_of_dedicated=rate / dedicated if dedicated else None,
         work_share_of_oracle=rate / most if most else None,
+        work_share_of_best_cap=rate / most_of_caps if most_of_caps else None,
         cut_s=cut_s(leg),
         settle_s=settle_s(leg, target_ms),
         recovery_s=recovery_s(leg),

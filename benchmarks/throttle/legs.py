@@ -51,7 +51,7 @@ class Leg:
 
 def play(name: str, running: Running, stage: Stage, load: Load, seed: int, warm_up_s: float) -> Leg:
     """The load after a warm-up at its first phase's rate, whose people are not counted."""
-    early = arrivals(Load("warm-up", (Phase(warm_up_s, load.phases[0].rps),)), seed)
+    early = arrivals(Load("warm-up", (Phase(warm_up_s, load.phases[0].rps),), load.tokens), seed)
     later = [replace(one, due_s=one.due_s + warm_up_s) for one in arrivals(load, seed)]
     lost_s = stage.engine_lost_s()
     psutil.cpu_percent()
@@ -93,10 +93,11 @@ def batch_alone(name: str, stage: Stage, seconds: float, warm_up_s: float, seed:
 
 
 def _stored(stage: Stage, began_at: float, seconds: float) -> tuple[int, ...]:
-    """Vectors that reached Postgres in each bin: work counts once it is kept."""
+    """Vectors or results that reached Postgres in each bin: work counts once it is kept."""
     bins = round(seconds / BIN_S)
     with stage.database.transaction() as tx:
-        rows = tx.execute(_STORED, {"began_at": began_at, "bin_s": BIN_S, "bins": bins})
+        counting = text(_STORED.format(stored=stage.scene.backfill.stored))
+        rows = tx.execute(counting, {"began_at": began_at, "bin_s": BIN_S, "bins": bins})
         found = {row.bin: row.n for row in rows}
     return tuple(found.get(at, 0) for at in range(bins))
 
@@ -131,11 +132,10 @@ def _sampled(wiring: Wiring | None, zero_at: float) -> Iterator[list[Sample]]:
         sampler.join()
 
 
-_STORED = text("""
-    SELECT CAST(floor((extract(epoch FROM embedded_at) - :began_at) / :bin_s) AS int) AS bin,
+_STORED = """
+    SELECT CAST(floor((extract(epoch FROM at) - :began_at) / :bin_s) AS int) AS bin,
            count(*) AS n
-    FROM embeddings
-    WHERE embedded_at >= to_timestamp(:began_at)
-      AND embedded_at < to_timestamp(:began_at + :bin_s * :bins)
+    FROM ({stored}) AS kept
+    WHERE at >= to_timestamp(:began_at) AND at < to_timestamp(:began_at + :bin_s * :bins)
     GROUP BY 1
-""")
+"""

@@ -19,8 +19,8 @@ from typing import Any
 import redis
 from celery import Celery
 
+from benchmarks.throttle.corpus import CHAT
 from benchmarks.throttle.loads import Arrival
-from benchmarks.throttle.stage import CHAT
 
 PATIENCE_S = 15.0
 """How long one waits for an answer before it counts as none."""

@@ -15,8 +15,11 @@ _PEOPLE, _BATCH, _LIMIT, _GREY = "#1f5fa8", "#f4b183", "#c2410c", "#6b7280"
 _OURS = {BUDGET: "#c2410c", PRESSURE: "#d99a2b"}
 
 
-def draw(runs: Sequence[Run], legs: Sequence[Leg], folder: Path) -> list[Path]:
-    """Write what there is to draw; the files. Nothing without matplotlib (extra `charts`)."""
+def draw(runs: Sequence[Run], legs: Sequence[Leg], folder: Path, stem: str) -> list[Path]:
+    """Write what there is to draw, as STEM-….svg; the files.
+
+    Nothing without matplotlib (extra `charts`).
+    """
     try:
         import matplotlib
     except ImportError:
@@ -28,7 +31,7 @@ def draw(runs: Sequence[Run], legs: Sequence[Leg], folder: Path) -> list[Path]:
     written = []
     with pyplot.rc_context({"svg.hashsalt": "giveway", "svg.fonttype": "none", "font.size": 10}):
         for name, figure in _figures(runs, legs, pyplot):
-            path = folder / f"throttle-stack-{name}.svg"
+            path = folder / f"{stem}-{name}.svg"
             figure.savefig(path, metadata={"Date": None})
             pyplot.close(figure)
             written.append(path)

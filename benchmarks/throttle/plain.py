@@ -1,9 +1,9 @@
 """Plain Celery, as one would build it well: what Giveway is measured against.
 
 Threads, prefetch 1, late acknowledgement. A batch task is one micro-batch: one request with the
-same client to the same endpoint, then one transaction that stores the vectors by COPY, harmless
-when it is done twice. People's tasks stream a chat. Nothing limits batch but the number of its
-workers.
+same client to the same endpoint, then one transaction that stores vectors or result by the same
+COPY, harmless when it is done twice. People's tasks stream a chat. Nothing limits batch but the
+number of its workers.
 
 `celery -A benchmarks.throttle.plain worker -Q …`, with PLAIN_BROKER, PLAIN_DATABASE and
 PLAIN_ENDPOINT.
@@ -19,9 +19,12 @@ from typing import Any
 
 from celery import Celery
 
+from app.domain.chunks import Lease
 from app.domain.inference import ChatRequest, EmbedRequest, Message
+from app.domain.results import ItemResult, Status
 from app.inference.wire import Wire
 from app.storage.database import Database
+from app.storage.result_store import ResultStore
 from app.storage.vector_store import Embedding, VectorStore
 
 PEOPLE_FIRST, BATCH_LAST = 0, 9
@@ -94,3 +97,15 @@ def embed(collection: int, model: str, first: int, keyed: list[tuple[str, str]])
     ]
     with _database().transaction() as tx:
         VectorStore(tx).write(collection, 0, rows, reply.vectors)
+
+
+@app.task(name="plain.generate")  # type: ignore[untyped-decorator]
+def generate(job: int, number: int, model: str, prompt: str, max_tokens: int) -> None:
+    """Ask for one answer and store it as Giveway stores a result."""
+    request = ChatRequest(model, (Message("user", prompt),), max_tokens)
+    reply = _wire().chat(request, deadline_s=_CALL_S)
+    output = {"text": reply.text, "finish_reason": reply.finish_reason}
+    result = ItemResult(number, Status.DONE, tokens=reply.usage.total_tokens, output=output)
+    lease = Lease(job, number, 0, number, number, None, 0, 0, "simulated")
+    with _database().transaction() as tx:
+        ResultStore(tx).record(lease, [result])

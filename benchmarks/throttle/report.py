@@ -6,7 +6,7 @@ import os
 import platform
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,7 +15,6 @@ from rich.table import Table
 
 from benchmarks.throttle.figures import Run
 from benchmarks.throttle.run import Outcome, Plan
-from benchmarks.throttle.stage import Stage
 from benchmarks.throttle.targets import FACTOR
 
 Column = tuple[str, Callable[[Run], float | None], str]
@@ -26,9 +25,9 @@ COLUMNS: tuple[Column, ...] = (
     ("P99 ms", lambda run: run.p99_ms, ",.0f"),
     ("P95 to alone", lambda run: _ratio(run.p95_ms, run.p95_ms_without_batch), ".2f"),
     ("on target", lambda run: run.on_target, ".1%"),
-    ("items/s", lambda run: run.items_per_s, ",.0f"),
+    ("items/s", lambda run: run.items_per_s, ",.4g"),
     ("of dedicated", lambda run: run.work_share_of_dedicated, ".2f"),
-    ("of best", lambda run: run.work_share_of_oracle, ".2f"),
+    ("of best cap", lambda run: run.work_share_of_best_cap, ".2f"),
     ("cut s", lambda run: run.cut_s, ".1f"),
     ("settled s", lambda run: run.settle_s, ".1f"),
     ("recovered s", lambda run: run.recovery_s, ".1f"),
@@ -38,7 +37,7 @@ BEGIN, END = "<!-- tables: begin -->", "<!-- tables: end -->"
 """Between them `make bench-throttle` writes its tables into a page."""
 
 
-def document(outcome: Outcome, plan: Plan, stage: Stage, speed: float) -> dict[str, Any]:
+def document(outcome: Outcome, plan: Plan) -> dict[str, Any]:
     """What throttle.json holds."""
     chosen = [run.target_ms for run in outcome.runs]
     return {
@@ -52,8 +51,13 @@ def document(outcome: Outcome, plan: Plan, stage: Stage, speed: float) -> dict[s
             "python": platform.python_version(),
             "busy": statistics.fmean(run.cpu_share for run in outcome.runs),
         },
-        "endpoint": {"places": stage.places, "speed": speed},
-        "plan": asdict(plan),
+        "scene": plan.scene.name,
+        "endpoint": asdict(plan.scene.endpoint),
+        "plan": {
+            **{field.name: getattr(plan, field.name) for field in fields(plan)},
+            "scene": plan.scene.name,
+            "phases": {load.name: [asdict(one) for one in load.phases] for load in plan.loaded},
+        },
         "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "failures": list(outcome.failures),
         "took_s": round(outcome.seconds),

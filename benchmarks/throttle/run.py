@@ -10,7 +10,8 @@ from functools import partial
 from benchmarks.throttle.contenders import DEDICATED, NO_BATCH, running
 from benchmarks.throttle.figures import Run, items_per_s, latency_ms, runs, targets
 from benchmarks.throttle.legs import Leg, batch_alone, play
-from benchmarks.throttle.loads import LOADS, Load
+from benchmarks.throttle.loads import Load
+from benchmarks.throttle.scenes import Scene
 from benchmarks.throttle.stage import Stage
 
 _DEDICATED_S = 15.0
@@ -21,12 +22,13 @@ _LEAST_ITEMS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is run. `rps` is what people reach in the step's surge; `scale` stretches the loads.
+    """What is run. `rps` is what people reach in the step's surge; `scale` stretches calm phases.
 
     `warm_up_s` comes before a contender's first load, `pause_s` before each later one; people come
     in both, and are not counted.
     """
 
+    scene: Scene
     loads: tuple[str, ...]
     contenders: tuple[str, ...]
     seeds: tuple[int, ...]
@@ -38,7 +40,7 @@ class Plan:
     @property
     def loaded(self) -> list[Load]:
         """The loads, in order."""
-        return [LOADS[name](self.scale, self.rps) for name in self.loads]
+        return [self.scene.load(name, self.scale, self.rps) for name in self.loads]
 
     @property
     def seconds(self) -> float:

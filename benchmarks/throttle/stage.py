@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,9 +20,10 @@ from app.local import child
 from app.local.bare import embedded_postgres_at, embedded_valkey_at
 from app.storage import schema
 from app.storage.database import Database
+from benchmarks.throttle.corpus import STAMP
+from benchmarks.throttle.scenes import Scene
 
 ROOT = Path(__file__).parents[2]
-CHAT, EMBED = "fake-chat", "fake-embed"
 _READY_S = 60.0
 
 
@@ -69,13 +70,13 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Addresses, and a database at the newest revision. `places` is what the endpoint runs."""
+    """Addresses, a database at the newest revision, and the scene that is played."""
 
     folder: Path
     database_url: str
     broker_url: str
     endpoint_url: str
-    places: int
+    scene: Scene
     database: Database
     valkey: redis.Redis
 
@@ -89,7 +90,8 @@ class Stage:
         with self.database.transaction() as tx:
             tx.exec_driver_sql(
                 "TRUNCATE jobs, items, chunks, results, embeddings, collections, "
-                "interactive_requests, throttle_limits, throttle_decisions, endpoints CASCADE"
+                "interactive_requests, batch_calls, throttle_limits, throttle_decisions, "
+                "endpoints CASCADE"
             )
 
     def engine_lost_s(self) -> float:
@@ -100,7 +102,7 @@ class Stage:
 
 
 @contextlib.contextmanager
-def stage(places: int, speed: float) -> Iterator[Stage]:
+def stage(scene: Scene) -> Iterator[Stage]:
     """Everything up; ended and removed at the end."""
     with contextlib.ExitStack() as stack:
         path = TemporaryDirectory(prefix="giveway-bench-", ignore_cleanup_errors=True)
@@ -113,8 +115,11 @@ def stage(places: int, speed: float) -> Iterator[Stage]:
         database = Database(database_url, connections=6, name="benchmark")
         stack.callback(database.close)
         schema.upgrade(database)
+        with database.transaction() as tx:
+            tx.execute(STAMP)
         arguments = ["-m", "app.inference.simulated", "--port", "0"]
-        arguments += ["--places", str(places), "--speed", str(speed)]
+        for name, value in asdict(scene.endpoint).items():
+            arguments += [f"--{name.replace('_', '-')}", str(value)]
         endpoint = Process("endpoint", [sys.executable, *arguments], {}, folder / "logs")
         stack.callback(endpoint.end)
         endpoint.await_word("listening on ")
@@ -122,5 +127,5 @@ def stage(places: int, speed: float) -> Iterator[Stage]:
         valkey = redis.Redis.from_url(broker_url)
         stack.callback(valkey.close)
         yield Stage(
-            folder / "logs", database_url, broker_url, url.split()[-1], places, database, valkey
+            folder / "logs", database_url, broker_url, url.split()[-1], scene, database, valkey
         )

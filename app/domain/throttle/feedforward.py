@@ -9,8 +9,8 @@ from datetime import datetime
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Bounds, PolicySettings, State
 
-PEAK_KEPT_PER_S = 0.85
-"""A peak of interactive requests is remembered, falling to 85 % each second."""
+PEAK_KEPT_PER_S = 0.70
+"""A peak of interactive requests is remembered, falling to 70 % each second."""
 LEVEL_KEPT_PER_S = 0.85
 """The smoothed number in flight, against which a surge is measured, keeps 85 % each second."""
 CHANCE = 1.0
@@ -85,13 +85,15 @@ def next_level(level: float, level_at: datetime | None, in_flight: float, now: d
 
 
 def blaming(policy: PolicySettings, state: State, bounds: Bounds) -> PolicySettings:
-    """The settings to take a reading with: `people_capacity` as far as `state` knows better.
+    """The settings to take a reading with: `people_capacity` as far as `state` knows better, and
+    the last cut, which misses from before it have had already.
 
     The people whom capacity C bears alone solve w·(n + r·√n) = C − floor: with so many in flight
     batch is at its floor anyway. Who came into such a crowd is not late because of batch, and must
     not lower C. With C too high this hides nothing; with C too low it hides everybody, which is why
     a policy must not let C stay under people who are there and well.
     """
+    policy = replace(policy, answered_at=state.cut_at)
     if state.capacity is None:
         return policy
     spare = max(0.0, state.capacity - bounds.floor) / state.weight

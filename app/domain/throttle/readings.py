@@ -67,9 +67,9 @@ class Reading:
     samples: int = 0
     """Attributable samples: finished in the window, and in flight now."""
     misses: int = 0
-    """Attributable samples with x > 1.0."""
+    """Attributable samples with x > 1.0, submitted since the last cut: the others have had it."""
     nears: int = 0
-    """Attributable samples with x > 0.8, the misses among them."""
+    """Attributable samples with x > 0.8, all misses among them."""
     x_p95: float | None = None
     """95th percentile of x over the attributable samples; 1.0 is exactly on target."""
     not_attributable: int = 0

@@ -33,6 +33,8 @@ class Sample:
     streams: bool = True
     error_code: str | None = None
     queue_wait_ms: float | None = None
+    submitted_at: datetime | None = None
+    """None: since the last cut, whenever that was."""
     ahead: int = 0
     """Other interactive requests of the pool that were in flight when this one was submitted."""
 
@@ -67,6 +69,17 @@ def attributable(sample: Sample, settings: PolicySettings) -> bool:
     The settings are those of `feedforward.blaming`, which know how many people that is.
     """
     return settings.people_capacity is None or sample.ahead < settings.people_capacity
+
+
+def answered(sample: Sample, settings: PolicySettings) -> bool:
+    """Whether capacity has been cut since it was submitted: late or not, it had its answer then.
+
+    One surge makes people late for as long as batch takes to drain, and they stay in the window
+    for as long as that is. To cut for each of them again and again would take capacity to nothing.
+    """
+    if settings.answered_at is None or sample.submitted_at is None:
+        return False
+    return sample.submitted_at < settings.answered_at
 
 
 def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
@@ -108,6 +121,7 @@ def summarise(
     queued = sorted(s.queue_wait_ms for s in samples if s.queue_wait_ms is not None)
     rated = [(s, x) for s in samples if (x := x_of(s, settings)) is not None]
     ours = sorted(x for s, x in rated if attributable(s, settings))
+    new = [x for s, x in rated if attributable(s, settings) and not answered(s, settings)]
     waiting = [s for s in flying if s.first_token_ms is None and s.streams]
     blamed = [s.age_ms for s in waiting if attributable(s, settings)]
     return Reading(
@@ -125,7 +139,7 @@ def summarise(
         queue_wait_p95_ms=nearest_rank(queued, 0.95),
         share_over_target=sum(x > MISS_X for _, x in rated) / len(rated) if rated else None,
         samples=len(ours),
-        misses=sum(x > MISS_X for x in ours),
+        misses=sum(x > MISS_X for x in new),
         nears=sum(x > NEAR_X for x in ours),
         x_p95=nearest_rank(ours, 0.95),
         not_attributable=len(rated) - len(ours),

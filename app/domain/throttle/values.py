@@ -111,6 +111,9 @@ class PolicySettings:
     """Interactive requests in flight that alone, without any batch, bring x to 0.8 (`giveway
     calibrate` measures it). A sample that found more people before it is not batch's fault.
     None: every sample counts."""
+    answered_at: datetime | None = None
+    """When capacity was last cut: a miss that was submitted before has had its answer, and is no
+    reason for another cut. None: every miss counts."""
     rps_threshold: float = 20.0
     """The pressure rule's rate at which batch stands at its minimum."""
     window_s: float = 10.0

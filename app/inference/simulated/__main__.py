@@ -23,6 +23,10 @@ def main() -> None:
     parser.add_argument("--places", type=int, default=8, help="requests that run at a time")
     parser.add_argument("--models", nargs="+", default=["fake-chat", "fake-embed"])
     parser.add_argument("--speed", type=float, default=1.0, help="2 halves all times")
+    parser.add_argument("--step-ms", type=float, default=costs.step_s * 1000)
+    parser.add_argument(
+        "--running-ms", type=float, default=costs.running_s * 1000, help="a step, for each request"
+    )
     parser.add_argument("--scheduling", choices=("fcfs", "priority"), default="fcfs")
     parser.add_argument("--kv-tokens", type=int, default=costs.kv_tokens)
     parser.add_argument("--step-tokens", type=int, default=costs.step_tokens)
@@ -40,7 +44,12 @@ def main() -> None:
             models=tuple(given.models),
             speed=given.speed,
             scheduling=given.scheduling,
-            costs=ModelCosts(kv_tokens=given.kv_tokens, step_tokens=given.step_tokens),
+            costs=ModelCosts(
+                step_s=given.step_ms / 1000,
+                running_s=given.running_ms / 1000,
+                kv_tokens=given.kv_tokens,
+                step_tokens=given.step_tokens,
+            ),
             api_key=given.api_key,
             ledger=given.ledger,
             faults=tuple(fault(orjson.loads(one)) for one in given.fault),

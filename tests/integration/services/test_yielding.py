@@ -92,6 +92,23 @@ def test_nobody_waiting_means_nothing_is_thrown_away(rig: MakeRig) -> None:
     assert one.progress(job_id).done >= 4
 
 
+@pytest.mark.parametrize(("cap", "asked"), [(3, 0), (1, 3)], ids=["one over", "most over"])
+def test_one_call_over_the_limit_ends_by_itself_before_most_would(
+    rig: MakeRig, cap: int, asked: int
+) -> None:
+    one = rig(pools=[{"name": "main", "total": 8, "policy": "static", "options": {"cap": cap}}])
+    job_id = generate(one, [f"subject {n}" for n in range(4)])
+    done_before(one, job_id, tokens=1_000_000)
+    threads = running(one, job_id, 4)
+    one.execute(
+        "UPDATE chunks SET leased_at = leased_at - interval '2.5 seconds' WHERE state = 'leased'"
+    )
+    one.wiring.throttling.tick("main")
+    assert one.one("SELECT count(*) FROM chunks WHERE yield_requested") == asked
+    for thread in threads:
+        thread.join(20)
+
+
 @pytest.mark.parametrize(
     ("may_yield", "tokens"), [(False, 1_000_000), (True, 0)], ids=["opted out", "no budget"]
 )

@@ -88,6 +88,7 @@ def as_sample(row: dict[str, object]) -> Sample:
         streams=row["task_type"] == "chat",
         error_code=row["error_code"],  # type: ignore[arg-type]
         queue_wait_ms=ms(row["started_at"], row["submitted_at"]),
+        submitted_at=row["submitted_at"],  # type: ignore[arg-type]
         ahead=row["ahead"],  # type: ignore[arg-type]
     )
 
@@ -97,7 +98,11 @@ def test_the_sql_agrees_with_its_definition(database: Database, seed: int) -> No
     chance = random.Random(seed)
     rows = [a_row(chance) for _ in range(chance.choice([0, 1, 5, 60, 400]))]
     rows = [r for r in rows if r["finished_at"] is None or r["finished_at"] <= NOW]
-    policy = replace(POLICY, people_capacity=chance.choice([None, 6, 12]))
+    policy = replace(
+        POLICY,
+        people_capacity=chance.choice([None, 6, 12]),
+        answered_at=chance.choice([None, NOW - timedelta(seconds=4)]),
+    )
     with database.transaction() as tx:
         if rows:
             tx.execute(insert(interactive_requests), rows)

@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.throttle import figures
+from benchmarks.throttle.corpus import MICRO_BATCH, Summaries, Tags
 from benchmarks.throttle.legs import BIN_S, Leg, Sample
-from benchmarks.throttle.loads import LOADS, Load, Phase, arrivals
+from benchmarks.throttle.loads import Load, Phase, arrivals
 from benchmarks.throttle.people import Answer
 from benchmarks.throttle.report import BEGIN, END, over_seeds, page_with
+from benchmarks.throttle.scenes import CHATS, EMBEDDINGS, LOADS
 from benchmarks.throttle.targets import Targets
 
 TOLD = Targets(whole_ms=1000, first_token_ms=400, per_token_ms=40)
@@ -58,6 +60,17 @@ def test_the_best_is_chosen_among_those_that_keep_the_target():
     assert runs["keeps"].work_share_of_dedicated == 0.5
 
 
+def test_the_best_cap_is_chosen_among_fixed_caps_alone():
+    alone = replace(a_leg("no batch"), items=(0,) * 60)
+    cap = a_leg("two queues, 3 batch")
+    ours = replace(a_leg("giveway budget"), items=(150,) * 60)
+
+    runs = {r.contender: r for r in figures.runs([cap, ours], [alone], 400.0, TOLD)}
+
+    assert runs["giveway budget"].work_share_of_best_cap == 1.5
+    assert runs["two queues, 3 batch"].work_share_of_oracle == pytest.approx(2 / 3)
+
+
 def test_where_nobody_keeps_the_target_there_is_no_best():
     late = a_leg("late", (2000.0,) * 20)
 
@@ -87,15 +100,32 @@ def test_batch_has_recovered_when_it_does_most_of_what_it_did():
 
 
 def test_everybody_meets_the_same_people():
-    for make in LOADS.values():
-        load = make(1.0, 8.5)
+    for name in LOADS:
+        load = CHATS.load(name, 1.0, 8.5)
         assert arrivals(load, 1) == arrivals(load, 1) != arrivals(load, 2)
         assert all(0 <= one.due_s < load.seconds for one in arrivals(load, 1))
 
 
 def test_a_steady_load_has_no_surge():
-    assert LOADS["steady"](1.0, 8.5).surges == []
-    assert len(LOADS["spikes"](1.0, 8.5).surges) == 2
+    assert EMBEDDINGS.load("steady", 1.0, 8.5).surges == []
+    assert len(EMBEDDINGS.load("spikes", 1.0, 8.5).surges) == 2
+
+
+def test_only_calm_is_stretched():
+    once, twice = (CHATS.load("spikes", scale, 10).surges for scale in (1, 2))
+
+    assert [end - begin for begin, end in once] == [end - begin for begin, end in twice]
+    assert twice[1][0] - twice[0][1] == 2 * (once[1][0] - once[0][1])
+
+
+def test_plain_celery_has_the_items_of_the_job():
+    summaries, tags = Summaries(), Tags()
+
+    assert summaries.arguments(0, 7)[3] == summaries.payload(7)["text"]
+    assert tags.arguments(0, 2)[3][1] == (
+        f"k{2 * MICRO_BATCH + 1}",
+        tags.payload(2 * MICRO_BATCH + 1)["text"],
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import time
 from dataclasses import replace
+from datetime import timedelta
 
 import numpy as np
 import pytest
 
+from app.domain.throttle.feedforward import blaming
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.samples import summarise
 from app.errors import UnknownName
 from app.simulation import measure, oracle
 from app.simulation.faults import FAULTS, fault
 from app.simulation.server import Call
-from app.simulation.setup import Setup, Trace
+from app.simulation.setup import EPOCH, Setup, Trace
 from app.simulation.window import sample_of
 from app.simulation.workloads import WORKLOADS, Lengths, Workload, workload
 from app.simulation.world import World, simulate, without_batch
@@ -172,21 +174,31 @@ def test_a_workload_of_ones_own_runs_too() -> None:
     assert trace.batch_done > 0
 
 
-def test_the_simulators_reading_is_the_one_that_summarise_defines() -> None:
+@pytest.mark.parametrize("policy", ["static", "budget"])
+def test_the_simulators_reading_is_the_one_that_summarise_defines(policy: str) -> None:
     """The world makes its reading in one pass, for speed; field by field it must be the same."""
-    one = setup("gamma4", "static")
-    one = replace(one, policy=replace(one.policy, options={"cap": 30.0}))
-    compared = 0
+    one = setup("gamma4", policy)
+    options = {"cap": 30.0} if policy == "static" else {}
+    one = replace(one, policy=replace(one.policy, options=options))
+    compared = cuts = 0
 
     class Watched(World):
         def _reading(self, t: float) -> Reading:
-            nonlocal compared
+            nonlocal compared, cuts
             made = super()._reading(t)
             since = t - one.policy.window_s
             ended = [call for at, call in self._window.ended if at >= since]
+            blame = blaming(one.policy, self.state, one.bounds)
+            cuts += blame.answered_at is not None
             told = summarise(
-                [sample_of(call, t) for call in (*ended, *self._flying)],
-                one.policy,
+                [
+                    replace(
+                        sample_of(call, t),
+                        submitted_at=EPOCH + timedelta(seconds=call.submitted_at),
+                    )
+                    for call in (*ended, *self._flying)
+                ],
+                blame,
                 made.computed_at,
                 arrivals=round(made.arrivals_per_s * one.policy.window_s),
                 interactive_recent_peak=self._peak,
@@ -212,6 +224,7 @@ def test_the_simulators_reading_is_the_one_that_summarise_defines() -> None:
     Watched(one).run()
 
     assert compared > 1_000
+    assert (cuts > 10) is (policy == "budget")
 
 
 def late(times: list[float], xs: list[float]) -> int:

@@ -111,7 +111,7 @@ def test_recovery_is_immediate_because_the_capacity_is_remembered() -> None:
     minute = NOON + timedelta(seconds=60)
 
     assert limit_now(crowd, 50, BOUNDS, NOON) == 2
-    assert limit_now(crowd, 0, BOUNDS, minute) == 59  # 50 · 0.85^60 is left of the peak
+    assert limit_now(crowd, 0, BOUNDS, minute) == 59  # 50 · 0.70^60 is left of the peak
 
 
 def test_a_surge_is_taken_to_go_on() -> None:

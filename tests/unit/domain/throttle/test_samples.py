@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -46,6 +47,20 @@ def test_a_sample_counts_against_batch_only_below_the_peoples_own_capacity() -> 
     assert attributable(Sample(age_ms=1, ahead=9), policy)
     assert not attributable(Sample(age_ms=1, ahead=10), policy)
     assert attributable(Sample(age_ms=1, ahead=10_000), POLICY)
+
+
+def test_who_came_before_a_cut_is_no_reason_for_the_next() -> None:
+    late = Sample(age_ms=9_000, first_token_ms=900, submitted_at=NOON - timedelta(seconds=9))
+    later = replace(late, submitted_at=NOON - timedelta(seconds=2))
+    policy = replace(POLICY, answered_at=NOON - timedelta(seconds=3))
+
+    before, after = (
+        summarise([late, later], settings, NOON, arrivals=2) for settings in (POLICY, policy)
+    )
+
+    assert (before.samples, before.misses) == (2, 2)
+    assert (after.samples, after.misses) == (2, 1)
+    assert after.x_p95 == before.x_p95
 
 
 def test_waiting_people_are_seen_before_they_complete() -> None:
