@@ -130,7 +130,9 @@ def watched(url: str, key: str) -> Iterator[set[tuple[str, int]]]:
 
     def watch() -> None:
         with psycopg.connect(url, autocommit=True) as own:
-            while not over.wait(0.2):
+            going_on = True
+            while going_on:
+                going_on = not over.wait(0.2)
                 seen.update(own.execute("SELECT state, total FROM jobs WHERE key = %s", [key]))
 
     with _beside(watch, over):

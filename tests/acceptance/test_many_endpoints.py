@@ -164,8 +164,6 @@ def test_a_dead_a_slow_a_refusing_and_a_spoiling_endpoint_cost_no_item_and_no_pe
     probes = one.query(
         "SELECT count(*) FROM events WHERE type = 'endpoint_probed' AND endpoint = 'dies'"
     )
-    print(f"healthy {healthy['share']:.3f} faulty {faulty['share']:.3f}")
-    print(f"knocks {knocks} then {since}, probes {probes}")
 
     assert (job["state"], job["done"], job["failed"]) == ("completed", ITEMS, 0)
     assert wrong_vectors(one) == 0

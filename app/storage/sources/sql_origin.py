@@ -85,7 +85,7 @@ class SqlPlace:
                     closing(self._selection(connection, options)) as found,
                 ):
                     columns = tuple(found.keys())
-                    batches = self._batches(found.partitions(), columns, options)
+                    batches = self._batches(found.partitions(BATCH_ROWS), columns, options)
                     yield Rows(columns, batches, "sql", chosen=True)
 
     def _selection(self, connection: Connection, options: ReadOptions) -> CursorResult[Any]:
@@ -96,7 +96,7 @@ class SqlPlace:
         if (wrong := _refused(connection, statement)) is not None:
             raise BadSource(f"{self.shown_as}: {wrong}")
         return connection.execution_options(
-            stream_results=True, yield_per=BATCH_ROWS, no_parameters=True
+            stream_results=True, max_row_buffer=BATCH_ROWS, no_parameters=True
         ).exec_driver_sql(statement)
 
     def _batches(

@@ -262,6 +262,8 @@ def test_a_server_that_spoils_vectors_costs_no_item_and_does_not_come_back_by_li
     assert one.rows("SELECT failed_task, failed_model FROM endpoints WHERE name = 'a'") == [
         ("embed", "fake-embed")
     ]
+    assert not standing(one, "a").usable("fake-embed")
+    assert standing(one, "a").usable("fake-chat")
     for _ in range(3):
         time.sleep(0.02)
         assert one.wiring.probing.tick(wait_s=5) == ["a"]

@@ -106,7 +106,9 @@ def test_wrong_parameters_name_what_is_known(rig: MakeRig) -> None:
         submit(JobRequest("embd", {}), Texts([]))
     with pytest.raises(UnknownName, match=r"'gpt-9'; known: fake-chat, fake-embed"):
         submit(JobRequest("embed", {"model": "gpt-9", "collection": "c"}), Texts([]))
-    with pytest.raises(BadParams, match=r"colection.*known parameters: collection, model, prefix"):
+    with pytest.raises(
+        BadParams, match=r"colection.*known parameters: collection, .*model, .*prefix"
+    ):
         submit(JobRequest("embed", {"model": "fake-embed", "colection": "c"}), Texts([]))
 
 

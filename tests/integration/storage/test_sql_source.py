@@ -17,7 +17,7 @@ from app.services.items import SourceItems
 from app.storage.sources.base import Asked, ReadOptions, Record
 from app.storage.sources.origins import place_of
 from app.storage.sources.reading import Reading
-from app.storage.sources.sql_origin import PAGE_ROWS
+from app.storage.sources.sql_origin import BATCH_ROWS, PAGE_ROWS
 
 OPTIONS = ReadOptions(id_field="id", text_field="body")
 QUERY = "select id, body, lang from docs"
@@ -88,6 +88,26 @@ def test_all_rows_come_as_they_are(any_url: str, keyset: bool) -> None:
     assert len(records) == 25_000 > 2 * PAGE_ROWS
     by_key = {r.key: r.payload["text"] for r in records}
     assert by_key == {str(n): f"text {n}" for n in range(1, 25_001)}
+
+
+@pytest.mark.parametrize("keyset", [False, True])
+def test_no_more_is_held_than_a_batch(any_url: str, keyset: bool) -> None:
+    most = PAGE_ROWS if keyset else BATCH_ROWS
+    with place_of(Asked(any_url, QUERY, keyset=keyset)).rows(OPTIONS) as rows:
+        sizes = [len(batch) for batch in rows.batches]
+
+    assert (sum(sizes), max(sizes)) == (25_000, most)
+
+
+def test_rows_stay_on_the_server_until_they_are_asked_for(docs_url: str) -> None:
+    with place_of(Asked(docs_url, QUERY)).rows(OPTIONS) as rows:
+        next(rows.batches)
+        with at(docs_url) as own:
+            (reading,) = own.execute(
+                "SELECT query FROM pg_stat_activity WHERE application_name = 'giveway source'"
+            ).fetchall()
+
+    assert "FETCH FORWARD" in reading[0]
 
 
 @pytest.mark.parametrize("keyset", [False, True])
