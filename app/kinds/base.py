@@ -96,7 +96,10 @@ class Calls:
 
 
 class Kind(Protocol):
-    """One kind of job. It is a `OneCall`, or a `ManySteps` whose items need several calls each."""
+    """One kind of job. It is a `OneCall`, or a `ManySteps` whose items need several calls each.
+
+    It may say in `chunk_items` how many items are leased together; left out, that is chosen.
+    """
 
     @property
     def name(self) -> str:

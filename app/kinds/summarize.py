@@ -60,6 +60,8 @@ class Summarize:
     name: str = "summarize"
     params: type[Params] = SummarizeParams
     together: bool = False
+    chunk_items: int = 1
+    """Documents take many calls each; in one chunk they would wait for each other."""
 
     def collection(self, params: SummarizeParams) -> None:  # noqa: ARG002
         """It makes no vectors."""

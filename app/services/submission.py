@@ -180,6 +180,9 @@ class Submission:
 
     def _chunk_of(self, new: NewJob) -> int:
         """How many items are leased together where the request does not say."""
+        own = getattr(kind_named(new.kind), "chunk_items", None)
+        if own is not None:
+            return int(own)
         calls_an_item = not kind_named(new.kind).together and new.model != NO_MODEL
         return chunk_size(self._chunk_items, self._micro_batch_items, calls_an_item=calls_an_item)
 
