@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
-
-import orjson
 
 from app.errors import BadSource
 from app.services.launching import SourceTemplate
@@ -72,7 +71,9 @@ def _written(items: Items, file: Any) -> bool:
     for number, item in enumerate(items, start=1):
         has_id = has_id or (number == 1 and "id" in item)
         try:
-            file.write(orjson.dumps(dict(item), option=orjson.OPT_APPEND_NEWLINE))
+            # All ASCII: a lone surrogate goes through, to be cleaned and flagged by the reader.
+            line = json.dumps(dict(item), ensure_ascii=True, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise BadSource(f"item {number} is not JSON: {error}") from None
+        file.write(line.encode("ascii") + b"\n")
     return has_id

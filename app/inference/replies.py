@@ -49,6 +49,9 @@ def embed_reply(value: Mapping[str, Any], request: EmbedRequest, dim: int | None
     return EmbedReply(vectors, usage, _model(value, request.model))
 
 
+_LONGEST_WORD = 64
+
+
 def chat_reply(value: Mapping[str, Any], request: ChatRequest) -> ChatReply:
     """The first choice of a reply that did not stream. Raises BadReply."""
     try:
@@ -187,4 +190,6 @@ def _model(value: Mapping[str, Any], asked: str) -> str:
 
 
 def _word(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+    """`value`, if it is a word as servers have them; what Postgres could refuse is none."""
+    is_word = isinstance(value, str) and len(value) <= _LONGEST_WORD and value.isprintable()
+    return str(value) if is_word else None

@@ -1,0 +1,69 @@
+"""Every known fault has a test, and the test is there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.pitfalls import CELERY, GAPS, MODELS, Row
+
+TESTS = Path(__file__).parents[1]
+SHARED = TESTS.parents[1] / "shared" / "PITFALLS.md"
+
+
+@cache
+def names_in(path: str) -> frozenset[str]:
+    """The tests of a file: `name` or `Class::name`."""
+    file = TESTS / path
+    if not file.is_file():
+        return frozenset()
+    found: set[str] = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            inner = (one.name for one in node.body if isinstance(one, ast.FunctionDef))
+            found |= {f"{node.name}::{name}" for name in inner}
+    return frozenset(name for name in found if name.split("::")[-1].startswith("test_"))
+
+
+def missing(row: Row) -> list[str]:
+    split = ((one, *one.split("::", 1)) for one in row[1])
+    return [one for one, path, name in split if name not in names_in(path)]
+
+
+def rows_of_tables(text: str) -> list[int]:
+    """How many rows each table of a Markdown text has, without its head."""
+    tables = re.findall(r"(?:^\|.*\n?)+", text, re.MULTILINE)
+    return [len(table.splitlines()) - 2 for table in tables]
+
+
+@pytest.mark.parametrize("row", [*CELERY, *MODELS], ids=lambda row: row[0])
+def test_a_fault_is_held_by_tests_that_exist(row: Row) -> None:
+    assert row[1], "no test"
+    assert missing(row) == []
+
+
+def test_a_test_that_is_not_there_is_noticed() -> None:
+    row = ("a fault", ("contracts/test_pitfalls.py::test_gone", "no/such.py::test_any"))
+    assert missing(row) == list(row[1])
+
+
+def test_each_fault_stands_once_and_gaps_are_of_faults() -> None:
+    words = [what for what, _ in (*CELERY, *MODELS)]
+    assert len(set(words)) == len(words)
+    assert set(GAPS) <= set(words)
+
+
+def test_tables_are_counted_without_their_head() -> None:
+    assert rows_of_tables("a\n\n|a|b|\n|---|---|\n|1|2|\n|3|4|\n\n|a|\n|---|\n|1|\n") == [2, 1]
+
+
+def test_there_are_as_many_rows_as_known_faults() -> None:
+    if not SHARED.is_file():
+        pytest.skip("PITFALLS.md lies beside the repository and is not here")
+    assert [len(CELERY), len(MODELS)] == rows_of_tables(SHARED.read_text())

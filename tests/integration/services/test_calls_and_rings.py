@@ -1,0 +1,107 @@
+"""What is held while a call runs, what a spent quota costs, and how often workers are rung."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from app.domain.jobs import JobState
+from app.services.submission import JobRequest
+from tests.rig import MakeRig, Rig, Texts
+
+OPEN = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid()
+        AND state LIKE 'idle in transaction%' AND xact_start < clock_timestamp() - interval '0.3 s'
+"""
+
+
+class Bell:
+    """Writes down what is rung. `waiting` rings stand at the broker already."""
+
+    def __init__(self, waiting: int = 0) -> None:
+        self._waiting = waiting
+        self.rung: list[int] = []
+
+    def waiting(self) -> int:
+        return self._waiting
+
+    def ring(self, rings: Sequence[tuple[int, str]]) -> int:
+        self.rung += [job_id for job_id, _ in rings]
+        return len(rings)
+
+
+def open_during_a_call(one: Rig) -> int:
+    """How many transactions stand open while the endpoint takes 0.8 s to answer."""
+    one.endpoint.order({"kind": "delay", "delay_s": 0.8, "path": "embeddings"})
+    job_id = one.submit(["a text"]).job.id
+    before = one.endpoint.ledger()["requests"]
+    worker = threading.Thread(target=one.wiring.execution.run, args=(job_id,))
+    worker.start()
+    most, until = 0, time.monotonic() + 0.75
+    while time.monotonic() < until:
+        most = max(most, one.one(OPEN))
+        time.sleep(0.05)
+    worker.join(20)
+    assert one.endpoint.ledger()["requests"] == before + 1
+    return most
+
+
+def test_no_transaction_is_open_during_a_call(rig: MakeRig) -> None:
+    assert open_during_a_call(rig()) == 0
+
+
+def test_mutant_that_holds_one_is_seen(rig: MakeRig) -> None:
+    one = rig()
+    call = one.wiring.execution._call
+
+    def holding(*given: object) -> object:
+        with one.database.transaction() as tx:
+            tx.exec_driver_sql("SELECT 1")
+            return call(*given)  # type: ignore[arg-type]
+
+    one.wiring.execution._call = holding  # type: ignore[method-assign, assignment]
+    assert open_during_a_call(one) == 1
+
+
+def test_a_spent_quota_pauses_the_job_after_one_request(rig: MakeRig) -> None:
+    one = rig()
+    one.endpoint.order({"kind": "status", "status": 429, "code": "insufficient_quota"})
+    job = one.work(one.submit([f"text {n}" for n in range(50)]).job.id)
+
+    assert job.state is JobState.PAUSED
+    assert (job.reason or "").startswith("quota_exhausted")
+    assert one.endpoint.ledger()["requests"] == 1
+
+
+@pytest.mark.parametrize(("waiting", "rung"), [(0, 5), (3, 2), (5, 0), (9, 0)])
+def test_never_more_rings_than_free_places(rig: MakeRig, waiting: int, rung: int) -> None:
+    """A job of 40 chunks and five places; a ring that waits at the broker has its place."""
+    one = rig()
+    one.submit([f"text {n}" for n in range(2000)])
+    one.limit(5)
+    bell = Bell(waiting)
+    one.wiring.ringing._doorbell = bell
+    assert one.wiring.ringing.ring_all() == len(bell.rung) == rung
+
+
+def test_nobody_is_rung_for_a_job_that_is_being_loaded(rig: MakeRig) -> None:
+    """Ringing looks at each row that is given away, as a tick between two of them would."""
+    one, other = rig(batch={"chunk_items": 10}), rig(declare=False)
+    bell = Bell()
+    other.wiring.ringing._doorbell = bell
+
+    class Watched(Texts):
+        def rows(self) -> Iterator[tuple[str, bytes]]:
+            for row in super().rows():
+                other.wiring.ringing.ring_all()
+                yield row
+
+    request = JobRequest("embed", {"model": "fake-embed", "collection": "docs"}, key="job")
+    job = one.wiring.submission.submit(request, Watched([f"text {n}" for n in range(60)])).job
+    assert bell.rung == []
+    other.wiring.ringing.ring_all()
+    assert set(bell.rung) == {job.id}
