@@ -12,4 +12,4 @@ if any("celery" in argument for argument in sys.orig_argv):
     from app.storage.vector_store import VectorStore
 
     item_store._PENDING_RUN = text(item_store._PENDING_RUN.text.replace("AND r.seq IS NULL", ""))
-    VectorStore.hashes = lambda *_: {}
+    VectorStore.known = lambda *_: {}
