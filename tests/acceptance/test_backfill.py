@@ -16,7 +16,7 @@ from tests.acceptance.stack import Stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
-ROWS = int(os.environ.get("TEST_ROWS", "10000"))
+ROWS = int(os.environ.get("TEST_ROWS", "5000"))
 CHANGED, ADDED, GONE = ROWS // 100, ROWS // 200, ROWS // 500
 
 

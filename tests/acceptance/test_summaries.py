@@ -25,8 +25,8 @@ KILLS = 2
 
 @pytest.fixture
 def engine() -> Iterator[Served]:
-    """Fifty times as fast as the real thing, so that a document takes seconds."""
-    with serving("--places", "8", "--ledger", "--speed", "50") as served:
+    """A hundred times as fast as the real thing, so that a document takes seconds."""
+    with serving("--places", "8", "--ledger", "--speed", "100") as served:
         yield served
 
 

@@ -110,6 +110,7 @@ def test_an_item_that_moves_to_another_source_is_that_ones(rig: MakeRig) -> None
 def test_the_newer_text_wins_whoever_writes_last(rig: MakeRig) -> None:
     """The older job's call ends after the newer job was done."""
     one = rig(batch={"chunk_items": 50, "micro_batch_items": 10})
+    embedded(one, "first", {"z": "so that the dimension is known"})
     older = submitted(one, "older", {"a": "the old words"})
     _overtaken(one, older, {"a": "quite different new words"})
     assert best(one, "quite different new words") == ("a", "quite different new words")

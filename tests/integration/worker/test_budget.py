@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 
 import pytest
@@ -15,6 +16,10 @@ BUDGET = 1000
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    "TEST_MINUTE" not in os.environ,
+    reason="takes a real minute and a half: TEST_MINUTE=1; test_rates has it in two seconds",
+)
 def test_eight_workers_on_a_thousand_tokens_a_minute_never_pass_it_in_any_60_s(
     processes: Processes, rig: MakeRig
 ) -> None:
@@ -60,4 +65,4 @@ def test_eight_workers_on_a_thousand_tokens_a_minute_never_pass_it_in_any_60_s(
     names = {row[0] for row in one.rows("SELECT DISTINCT split_part(worker, '#', 1) FROM chunks")}
     assert len(names) > 4
     assert one.rows("SELECT max(attempt), max(crashes) FROM chunks") == [(0, 0)]
-    assert one.job(job.id).state == "running"
+    assert one.job(job.id).state in ("running", "completed")

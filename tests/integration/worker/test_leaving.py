@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from tests.served import Served, serving
 
 @pytest.fixture
 def endpoint() -> Iterator[Served]:
-    """An engine in real time: an answer of 400 tokens takes five seconds."""
+    """An engine in real time: an answer of 800 tokens takes ten seconds."""
     with serving("--places", "8", "--ledger") as served:
         yield served
 
@@ -48,7 +49,7 @@ def app(one: Rig, processes: Processes) -> Iterator[Any]:
 
 def ask(app: Any, task_id: uuid.UUID | None = None, **more: Any) -> Any:
     story = " ".join(f"In chapter {n} somebody does thing number {n}." for n in range(60))
-    asked = {"prompt": story, "model": "fake-chat", "max_tokens": 400}
+    asked = {"prompt": story, "model": "fake-chat", "max_tokens": 800}
     return app.send_task(
         "giveway.interactive.chat", kwargs=asked | more, task_id=str(task_id or uuid.uuid4())
     )
@@ -73,8 +74,8 @@ def test_a_streaming_call_is_closed_when_its_caller_goes(one: Rig, app: Any) -> 
     began = time.monotonic()
     assert one.wiring.interactive.cancel(uuid.UUID(sent.id)) == "running"
 
-    until(lambda: hung_up(one) == 1, 3, "the end of the connection")
-    assert time.monotonic() - began < 1.5
+    until(lambda: hung_up(one) == 1, 4, "the end of the connection")
+    assert time.monotonic() - began < (4 if "CI" in os.environ else 1.5)
     with pytest.raises(Abandoned):
         sent.get(timeout=5)
     assert outcome(one, sent.id) == ("failed", "abandoned")
@@ -135,7 +136,7 @@ def test_ctrl_c_takes_the_question_back(one: Rig, app: Any, processes: Processes
     _out, said = asking.communicate(timeout=10)
 
     assert "Traceback" not in said
-    until(lambda: hung_up(one) == 1, 3, "the end of the connection")
+    until(lambda: hung_up(one) == 1, 4, "the end of the connection")
     ended = "SELECT state, error_code FROM interactive_requests"
     until(lambda: one.rows(ended) == [("failed", "abandoned")], 3, "the row's end")
 
