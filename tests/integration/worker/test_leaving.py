@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -42,6 +43,7 @@ def app(one: Rig, processes: Processes) -> Iterator[Any]:
     processes.worker("interactive").ready()
     app = one.with_broker(processes.environment["GIVEWAY_BROKER__URL"])
     yield app
+    gc.collect()  # Results that nobody waits for take leave of the broker while there is one.
     app.close()
     app.backend.result_consumer.stop()
     app.backend.client.connection_pool.disconnect()
