@@ -14,6 +14,33 @@ import pytest
 _numbers = itertools.count(1)
 
 
+_ALONE = (
+    "tests/integration/worker/",
+    "tests/integration/local/",
+    "tests/integration/client/",
+    "tests/acceptance/test_summaries.py",
+    "tests/acceptance/test_survival.py",
+    "tests/acceptance/test_backfill.py",
+    "tests/acceptance/test_scaling.py",
+    "tests/acceptance/",
+)
+"""Whole stacks and real workers: one after another, those that measure people's latency last."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two processes share the tests (`-n 2 --dist loadgroup`): one has the stacks, which mostly
+    wait, and the other one the rest, a file at a time."""
+
+    def place(item: pytest.Item) -> int:
+        found = (n for n, path in enumerate(_ALONE) if item.nodeid.startswith(path))
+        return next(found, len(_ALONE))
+
+    for item in items:
+        group = "stacks" if place(item) < len(_ALONE) else item.nodeid.split("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+    items.sort(key=place)
+
+
 @contextmanager
 def _temporary_folder() -> Iterator[Path]:
     """Not pytest's own: each session that starts closes those of all sessions of this user to other
