@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +29,28 @@ _ALONE = (
 """Whole stacks and real workers: one after another, those that measure people's latency last."""
 
 
+_MEASURES = (
+    "tests/acceptance/test_faults.py",
+    "tests/acceptance/test_many_endpoints.py",
+    "tests/acceptance/test_scaling.py",
+    "tests/acceptance/test_story.py",
+    "tests/integration/cli/test_submit.py",
+    "tests/integration/inference/test_simulated.py",
+    "tests/integration/inference/test_wire.py",
+    "tests/integration/local/test_supervisor.py",
+    "tests/integration/local/test_whole_stack.py",
+    "tests/integration/services/test_calibration.py",
+    "tests/integration/services/test_failover.py",
+    "tests/integration/services/test_learning.py",
+    "tests/integration/services/test_rates.py",
+    "tests/integration/services/test_scraping.py",
+    "tests/integration/services/test_yielding.py",
+    "tests/integration/worker/test_leaving.py",
+)
+"""Time is what they look at: nothing else runs beside them."""
+
+
+@pytest.hookimpl(tryfirst=True)  # Before xdist reads the groups.
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two processes share the tests (`-n 2 --dist loadgroup`): one has the stacks, which mostly
     wait, and the other one the rest, a file at a time."""
@@ -38,7 +62,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         group = "stacks" if place(item) < len(_ALONE) else item.nodeid.split("::")[0]
         item.add_marker(pytest.mark.xdist_group(group))
+        if item.nodeid.startswith(_MEASURES):
+            item.add_marker(pytest.mark.alone)
     items.sort(key=place)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """A test marked `alone` waits for what the other process runs, and holds off its next."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return (yield)
+    how = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
+    here = Path(__file__)  # Two files that are there anyway, as the two locks.
+    with here.with_name("__init__.py").open() as door, here.open() as room:
+        fcntl.flock(door, how)  # Who waits for the whole room keeps the door shut meanwhile.
+        fcntl.flock(room, how)
+        if how == fcntl.LOCK_SH:
+            fcntl.flock(door, fcntl.LOCK_UN)
+        return (yield)
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from typing import Any
 
 import pytest
 
+from app.domain.routing import EndpointSpec
 from app.worker.assembly import make
 from app.worker.queues import refusal
 from tests.processes import Processes, until, watched
@@ -33,6 +35,33 @@ def test_a_job_runs_through_a_real_worker(processes: Processes, rig: MakeRig, po
     assert one.endpoint.ledger()["most_times_one_input_was_sent"] == 1
     assert "ended" in worker.said
     assert "text number" not in worker.said
+
+
+def test_a_worker_that_runs_uses_the_places_of_an_endpoint_that_joins(
+    processes: Processes, rig: MakeRig
+) -> None:
+    pools = [{"name": "main", "total": 3, "batch_max": 2}]
+    one = rig(pools=pools)
+    one.limit(12)
+    ringing(one, processes)
+    one.endpoint.order({"kind": "delay", "delay_s": 8.0, "path": "embeddings"})
+    # -c 0 says as little as no -c at all.
+    processes.worker("batch", "-c", "0", GIVEWAY_POOLS=json.dumps(pools)).ready()
+    one.submit([f"text number {n}" for n in range(1000)])
+    leased = "SELECT count(*) FROM chunks WHERE state = 'leased'"
+
+    def fills(places: int) -> None:
+        def rung() -> bool:
+            one.wiring.ringing.ring("main")
+            return one.one(leased) == places
+
+        until(rung, 30, f"{places} calls at once")
+
+    fills(2)
+    one.wiring.endpoints.add(
+        EndpointSpec("more", "main", "openai", one.endpoint.url, ("fake-embed",), 10)
+    )
+    fills(12)
 
 
 def test_on_term_a_worker_hands_its_chunk_back_and_goes(processes: Processes, rig: MakeRig) -> None:
@@ -135,6 +164,11 @@ def test_a_bell_without_a_broker_costs_less_than_a_second(rig: MakeRig) -> None:
     app.close()
 
 
+def results(events: list[dict[str, Any]]) -> list[str]:
+    """Of all that ended: a second ring of the bell ends too, and may find nothing to do."""
+    return [event["result"] for event in events if event["type"] == "task-succeeded"]
+
+
 def test_flower_sees_ids_and_numbers_and_never_a_text(processes: Processes, rig: MakeRig) -> None:
     one = rig()
     app = ringing(one, processes)
@@ -142,12 +176,12 @@ def test_flower_sees_ids_and_numbers_and_never_a_text(processes: Processes, rig:
     one.submit([f"text number {n}" for n in range(50)])
     with watched(app) as events:
         one.wiring.ringing.ring("main")
-        until(lambda: any(event["type"] == "task-succeeded" for event in events), 15, "the end")
+        until(lambda: any("'done': 50" in result for result in results(events)), 15, "the end")
     app.close()
 
     assert [e["done"] for e in events if e["type"] == "task-progress"] == [10, 20, 30, 40, 50]
     received = next(event for event in events if event["type"] == "task-received")
     assert received["name"] == "giveway.batch.embed"
     assert received["kwargs"] == "{'job': 1, 'kind': 'embed'}"
-    result = next(event["result"] for event in events if event["type"] == "task-succeeded")
+    result = next(result for result in results(events) if "'done': 50" in result)
     assert "'done': 50, 'failed': 0, 'tokens': " in result
