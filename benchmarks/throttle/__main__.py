@@ -40,7 +40,7 @@ def main() -> None:
         scene=scene,
         loads=tuple(name for name in LOADS if name in loads or name == "steady"),
         contenders=names or contenders.named(caps, scene.workers),
-        seeds=tuple(range(1, given.seeds + 1)),
+        seeds=tuple(range(given.first_seed, given.first_seed + given.seeds)),
         scale=given.seconds / scene.steady_s if given.seconds else (0.5 if given.quick else 1.0),
         rps=given.rps or scene.rps,
         warm_up_s=8.0 if given.quick else 15.0,
@@ -86,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         "--contenders", help="some of one queue,priority,prio22 …,cap6 …,caps,pressure,budget"
     )
     parser.add_argument("--seeds", type=int, default=1, help="how many (1)")
+    parser.add_argument("--first-seed", type=int, default=1, help="of as many in a row (1)")
     parser.add_argument("--rps", type=float, help="people in a surge")
     parser.add_argument("--scene", choices=tuple(SCENES), default=CHATS.name)
     parser.add_argument("--full", action="store_true", help="every fixed cap, one by one")
