@@ -9,6 +9,7 @@ import orjson
 from rich.console import Console
 
 from benchmarks.throttle import contenders, pictures, report
+from benchmarks.throttle.figures import Run
 from benchmarks.throttle.run import Plan, run
 from benchmarks.throttle.scenes import CHATS, LOADS, SCENES
 from benchmarks.throttle.stage import ROOT, stage
@@ -48,15 +49,18 @@ def main() -> None:
     console = Console(width=None if Console().is_terminal else 180)
     with stage(scene) as on:
         outcome = run(plan, on, lambda what: console.print(f"[dim]{what}[/dim]"))
-        report.show(outcome.runs, console)
-        document = report.document(outcome, plan)
     file = given.json or ROOT / f"benchmarks/results/{scene.stem}.json"
+    document = report.document(outcome, plan)
+    if given.keep and file.exists():
+        document = report.beside(orjson.loads(file.read_bytes()), document)
+    runs = [Run(**one) for one in document["runs"]]
+    report.show(runs, console)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(orjson.dumps(document, option=_READABLE) + b"\n")
     if given.page is not None and scene is CHATS:
         page = given.page.read_text()
-        given.page.write_text(report.page_with(page, report.markdown(outcome.runs)))
-    written = pictures.draw(outcome.runs, outcome.legs, given.pictures, f"{scene.stem}-stack")
+        given.page.write_text(report.page_with(page, report.markdown(runs)))
+    written = pictures.draw(runs, outcome.legs, given.pictures, f"{scene.stem}-stack")
     for path in (file, *written):
         console.print(f"wrote {path}")
     minutes = outcome.seconds / 60
@@ -86,6 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         "--contenders", help="some of one queue,priority,prio22 …,cap6 …,caps,pressure,budget"
     )
     parser.add_argument("--seeds", type=int, default=1, help="how many (1)")
+    parser.add_argument(
+        "--keep", action="store_true", help="what the file of figures has of other seeds"
+    )
     parser.add_argument("--first-seed", type=int, default=1, help="of as many in a row (1)")
     parser.add_argument("--rps", type=float, help="people in a surge")
     parser.add_argument("--scene", choices=tuple(SCENES), default=CHATS.name)

@@ -64,6 +64,30 @@ def document(outcome: Outcome, plan: Plan) -> dict[str, Any]:
     }
 
 
+def beside(earlier: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """`now` with the runs of other seeds that an earlier document of the same scene has; of each
+    sitting it keeps when that was, how long it took and how busy the machine was."""
+    if earlier["scene"] != now["scene"] or earlier["endpoint"] != now["endpoint"]:
+        raise SystemExit("the file to keep is of another scene; name another one with --json")
+    seeds = {run["seed"] for run in now["runs"]}
+    kept = [run for run in earlier["runs"] if run["seed"] not in seeds]
+    runs = kept + now["runs"]
+    sittings = earlier.get("sittings") or [_sitting(earlier)]
+    return {
+        **now,
+        "runs": runs,
+        "target_ms": statistics.median(run["target_ms"] for run in runs),
+        "sittings": [*sittings, _sitting(now)],
+    }
+
+
+def _sitting(document: dict[str, Any]) -> dict[str, Any]:
+    wanted = ("measured_at", "took_s", "dedicated_items_per_s", "failures")
+    seeds = sorted({run["seed"] for run in document["runs"]})
+    busy = document["machine"]["busy"]
+    return {"seeds": seeds, "busy": busy} | {key: document[key] for key in wanted}
+
+
 def show(runs: Sequence[Run], console: Console) -> None:
     """A table a load: medians over seeds, with the range where there are several."""
     for workload in dict.fromkeys(run.workload for run in runs):
