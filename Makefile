@@ -79,7 +79,7 @@ check: lint types contracts schema test ## All of them
 ##@ Measurements
 
 .PHONY: bench-throttle
-bench-throttle: $(STAMP) ## Throttle and plain Celery on the running stack (38 min; BENCH_FLAGS=--quick: 7)
+bench-throttle: $(STAMP) ## Throttle and plain Celery on the running stack (33 min; BENCH_FLAGS=--quick: 7)
 	@$(BIN)/python -W ignore -m benchmarks.throttle --page docs/explanation/throttle-on-the-stack.md $(BENCH_FLAGS)
 
 ##@ Upkeep
