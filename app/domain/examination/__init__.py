@@ -1,0 +1,1 @@
+"""Examination of a running installation: plain figures in, findings out."""
