@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from standardwebhooks.webhooks import Webhook
 
 from app.domain.schedules import Missed, Overlap, Rule
 from tests.hooked import hooked
@@ -21,7 +22,8 @@ SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 def test_doubled_control_workers_and_beats_launch_each_run_once_and_tell_it_once(
     processes: Processes, rig: MakeRig, tmp_path: Path
 ) -> None:
-    """A schedule of every minute, three minutes behind; one launcher is killed at its work."""
+    """A schedule of every minute, three minutes behind; one launcher is killed at its work. Where
+    its source is stands in a variable that only the control workers have."""
     one = rig()
     docs = tmp_path / "docs.jsonl"
     docs.write_text("\n".join(json.dumps({"id": f"d{n}", "text": f"t {n}"}) for n in range(200)))
@@ -29,7 +31,7 @@ def test_doubled_control_workers_and_beats_launch_each_run_once_and_tell_it_once
         template = {
             "kind": "embed",
             "params": {"model": "fake-embed", "collection": "docs"},
-            "source": {"uri": str(docs), "id_field": "id"},
+            "source": {"uri": "env:THE_DOCS", "id_field": "id"},
             "webhook": {"url": receiver.url, "secret_env": "HOOK_SECRET"},
         }
         rule = Rule("* * * * *", missed=Missed.ALL, overlap=Overlap.QUEUE)
@@ -40,7 +42,7 @@ def test_doubled_control_workers_and_beats_launch_each_run_once_and_tell_it_once
             now = ScheduleStore(tx).now()
         behind = now.replace(second=0, microsecond=0) - timedelta(minutes=3, seconds=1)
         one.execute("UPDATE schedules SET seen_until = :at", at=behind)
-        secret = {"HOOK_SECRET": SECRET}
+        secret = {"HOOK_SECRET": SECRET, "THE_DOCS": str(docs)}
         workers = [processes.worker("control", **secret), processes.worker("control", **secret)]
         workers.append(processes.worker("batch"))
         for worker in workers:
@@ -64,4 +66,6 @@ def test_doubled_control_workers_and_beats_launch_each_run_once_and_tell_it_once
     assert one.one("SELECT count(*) FROM embeddings") == 200
     assert one.endpoint.ledger()["most_times_one_input_was_sent"] == 1
     assert len({headers["webhook-id"] for headers, _ in receiver.came}) == len(keys)
-    assert os.environ.get("HOOK_SECRET") is None
+    for headers, content in receiver.came:
+        assert Webhook(SECRET).verify(content, headers)["type"] == "job.completed"
+    assert not {"HOOK_SECRET", "THE_DOCS"} & os.environ.keys()

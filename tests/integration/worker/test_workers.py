@@ -32,7 +32,9 @@ def test_a_job_runs_through_a_real_worker(processes: Processes, rig: MakeRig, po
 
     assert one.progress(job.id).done == 1000
     assert one.one("SELECT count(*) FROM embeddings") == 1000
-    assert one.endpoint.ledger()["most_times_one_input_was_sent"] == 1
+    ledger = one.endpoint.ledger()
+    assert ledger["most_times_one_input_was_sent"] == 1
+    assert ledger["requests"] == one.one("SELECT count(*) FROM batch_calls")
     assert "ended" in worker.said
     assert "text number" not in worker.said
 
@@ -44,10 +46,10 @@ def test_a_worker_that_runs_uses_the_places_of_an_endpoint_that_joins(
     one = rig(pools=pools)
     one.limit(12)
     ringing(one, processes)
-    one.endpoint.order({"kind": "delay", "delay_s": 8.0, "path": "embeddings"})
+    one.endpoint.order({"kind": "delay", "delay_s": 2.0, "path": "embeddings"})
     # -c 0 says as little as no -c at all.
     processes.worker("batch", "-c", "0", GIVEWAY_POOLS=json.dumps(pools)).ready()
-    one.submit([f"text number {n}" for n in range(1000)])
+    one.submit([f"text number {n}" for n in range(4000)])
     leased = "SELECT count(*) FROM chunks WHERE state = 'leased'"
 
     def fills(places: int) -> None:
