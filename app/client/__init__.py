@@ -7,10 +7,22 @@ with Giveway() as giveway:
     print(job.wait().progress.done)
 """
 
+from app.client.collections import Collections
 from app.client.giveway import Giveway
 from app.client.jobs import JobHandle, Standing
+from app.client.operations import Endpoints, Throttle
 from app.client.people import Answer
 from app.client.schedules import Schedules
 from app.client.sources import Source
 
-__all__ = ["Answer", "Giveway", "JobHandle", "Schedules", "Source", "Standing"]
+__all__ = [
+    "Answer",
+    "Collections",
+    "Endpoints",
+    "Giveway",
+    "JobHandle",
+    "Schedules",
+    "Source",
+    "Standing",
+    "Throttle",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -13,16 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.client import people
+from app.client.collections import Collections
 from app.client.jobs import JobHandle
+from app.client.operations import Endpoints, Throttle
 from app.client.people import Answer
 from app.client.schedules import Schedules
-from app.client.sources import Items, Source, on_disk
+from app.client.sources import Items, Source
+from app.client.templates import template_of, with_columns
+from app.client.words import word
+from app.domain.evaluation.runs import MOST_UNSCORED
 from app.domain.jobs import JobState
 from app.domain.reports import Report
 from app.errors import UsageError
 from app.local.state import environment_of
+from app.services.estimating import Estimate
+from app.services.evaluation import Pair
 from app.services.evaluation import Run as EvaluationRun
-from app.services.launching import checked_template
+from app.services.launching import JobTemplate
 from app.services.searching import Hit
 from app.settings import load
 from app.wiring import Wiring
@@ -61,7 +69,7 @@ class Giveway:
     def close(self) -> None:
         """Close what it opened."""
         made = vars(self._wiring)
-        for name in ("recorder", "wires", "database"):
+        for name in ("leases", "recorder", "wires", "database"):
             if name in made:
                 made[name].close()
 
@@ -79,25 +87,76 @@ class Giveway:
 
         `params` are the kind's own (collection, prompt, …); `options` those of a job, by the names
         of `JobTemplate`: priority, weight, tenant, deadline, window, after, webhook, budget, ….
-        Raises UsageError leaves for what cannot be, KeyConflict for a key that is another job's.
+        Of dicts, those fields reach the kind that it looks at, by their names. Raises UsageError
+        leaves for what cannot be, KeyConflict for a key that is another job's.
         """
-        if model is not None:
-            params["model"] = model
-        with on_disk(source, self._wiring.data) as read:
-            template = checked_template(
-                {"kind": kind, "params": params, "source": read, **(options or {})}
-            )
+        with self._template(kind, source, model, options, params) as template:
             submitted = self._wiring.launching.launch(template, key)
         reaching.ring(self._wiring, submitted.job.pool)
         return JobHandle(self._wiring, submitted.job, created=submitted.created)
+
+    def estimate(
+        self,
+        kind: str,
+        source: Source | str | Path | Items,
+        *,
+        model: str | None = None,
+        options: dict[str, Any] | None = None,
+        **params: Any,
+    ) -> Estimate:
+        """What such a job would take, each figure with its basis: `--dry-run`. Writes nothing."""
+        with (
+            self._template(kind, source, model, options, params) as template,
+            self._wiring.launching.items(template.source) as items,
+        ):
+            self._wiring.launching.request(template, None, items)
+            return self._wiring.estimating.estimate(template, items)
+
+    def _template(
+        self,
+        kind: str,
+        source: Source | str | Path | Items,
+        model: str | None,
+        options: dict[str, Any] | None,
+        params: dict[str, Any],
+    ) -> AbstractContextManager[JobTemplate]:
+        """What is asked for, as long as the context is open."""
+        given = params if model is None else {**params, "model": model}
+        return template_of(kind, source, given, options, self._wiring.data)
+
+    def evaluate(
+        self,
+        source: Source | str | Path | Items,
+        *,
+        scorers: Sequence[str],
+        model: str | None = None,
+        key: str | None = None,
+        input_field: str = "text",
+        expected_field: str | None = None,
+        output_field: str | None = None,
+        options: dict[str, Any] | None = None,
+        **params: Any,
+    ) -> JobHandle:
+        """Score the answers of `model`, or those in `output_field`: `giveway eval run`.
+
+        Fields that the prompt names are columns of the same name. Of dicts the fields are `text`,
+        `expected` and `output`. Wait for the job, then read `evaluation`.
+        """
+        is_named = isinstance(source, Source | str | Path)
+        if (model is None) == (output_field is None) and (is_named or model is not None):
+            raise UsageError("name a model, or the field with the answers, and not both")
+        given = {**params, "scorers": tuple(scorers)} | ({} if model is None else {"model": model})
+        if isinstance(source, Source | str | Path):
+            source = with_columns(source, given, input_field, expected_field, output_field)
+        return self.submit("evaluate", source, key=key, options=options, **given)
 
     def job(self, reference: str | int) -> JobHandle:
         """The job with this key or id. NotFound: there is none."""
         return JobHandle(self._wiring, self._wiring.inspection.job(str(reference)).job)
 
     def jobs(self, most: int = 20, states: Sequence[JobState | str] = ()) -> list[JobHandle]:
-        """The newest jobs first."""
-        wanted = tuple(JobState(state) for state in states)
+        """The newest jobs first. UnknownName: no such state."""
+        wanted = tuple(word(JobState, "job state", state) for state in states)
         found = self._wiring.inspection.jobs(most, wanted)
         return [JobHandle(self._wiring, job) for job, _ in found]
 
@@ -136,9 +195,33 @@ class Giveway:
         """Jobs by the clock."""
         return Schedules(self._wiring)
 
-    def evaluation(self, reference: str | int) -> EvaluationRun:
-        """An evaluation job's scores so far, with their intervals."""
-        return self._wiring.evaluation.run(str(reference))
+    @cached_property
+    def collections(self) -> Collections:
+        """Collections of vectors."""
+        return Collections(self._wiring)
+
+    @cached_property
+    def throttle(self) -> Throttle:
+        """Limits."""
+        return Throttle(self._wiring)
+
+    @cached_property
+    def endpoints(self) -> Endpoints:
+        """Model servers."""
+        return Endpoints(self._wiring)
+
+    def evaluation(
+        self, reference: str | int, most_unscored: float = MOST_UNSCORED
+    ) -> EvaluationRun:
+        """An evaluation job's scores so far, with their intervals; `refused` says why there is no
+        verdict."""
+        return self._wiring.evaluation.run(str(reference), most_unscored)
+
+    def compare(
+        self, first: str | int, second: str | int, most_unscored: float = MOST_UNSCORED
+    ) -> Pair:
+        """Two evaluations over the items that they share: paired tests, and the flips."""
+        return self._wiring.evaluation.pair(str(first), str(second), most_unscored)
 
     def report(self, since_s: float = 3600.0) -> Report:
         """Everything that happened in the last `since_s` seconds."""

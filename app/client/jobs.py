@@ -5,11 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from app import clock
 from app.domain.jobs import OPEN, Job, JobState, Progress
 from app.errors import StateConflict
+from app.services.exporting import Exported
+from app.services.kept import check_kept
 from app.wiring import Wiring
 from app.worker import reaching
 
@@ -96,7 +99,11 @@ class JobHandle:
             look_s = min(1.5 * look_s, _LONGEST_LOOK_S)
 
     def results(self) -> Iterator[dict[str, Any]]:
-        """Every result so far, in order, streamed: key, status, code, error, tokens, output."""
+        """Every result so far, in order, streamed: key, status, code, error, tokens, output.
+
+        StateConflict: they are no longer kept.
+        """
+        check_kept(self.standing().job)
         return self._wiring.inspection.results(self.id)
 
     def failures(self, most: int = 100) -> list[dict[str, Any]]:
@@ -107,9 +114,17 @@ class JobHandle:
         """Nothing more of it is claimed."""
         self._wiring.steering.pause(self.key)
 
-    def resume(self) -> None:
-        """It may be claimed again."""
-        self._ring(self._wiring.steering.resume(self.key))
+    def webhooks(self) -> list[dict[str, Any]]:
+        """What was told to its webhook, or is to be; oldest first."""
+        return self._wiring.inspection.deliveries(self.id)
+
+    def export(self, output: str | Path, format: str | None = None) -> Exported:  # noqa: A002
+        """Every result so far into a file, JSONL, CSV or Parquet by its ending."""
+        return self._wiring.exporting.results(self.standing().job, str(output), format)
+
+    def resume(self, budget: float | None = None) -> None:
+        """It may be claimed again; `budget` replaces the money after which it pauses."""
+        self._ring(self._wiring.steering.resume(self.key, budget))
 
     def cancel(self) -> None:
         """It ends; its results so far are kept. Final."""

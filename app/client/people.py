@@ -47,12 +47,14 @@ def embed(
 def _reply(wiring: Wiring, task: str, asked: dict[str, Any], deadline_s: float) -> dict[str, Any]:
     from celery.exceptions import TaskRevokedError
     from celery.exceptions import TimeoutError as NoResult
+    from celery.result import allow_join_result
 
     from app.worker.interactive_tasks import as_uuid, facts
     from app.worker.queues import broker_priority
 
     kwargs = {**asked, "submitted_at": clock.now().timestamp()}
-    with reaching.celery_that_answers(wiring) as app:
+    # Whoever asks may be a task of another app: Celery then has to be told that waiting is meant.
+    with reaching.celery_that_answers(wiring) as app, allow_join_result():
         result = app.send_task(
             f"giveway.interactive.{task}",
             kwargs=kwargs,
@@ -63,7 +65,9 @@ def _reply(wiring: Wiring, task: str, asked: dict[str, Any], deadline_s: float) 
             retry=False,
         )
         try:
-            reply: dict[str, Any] = result.get(timeout=deadline_s + _GRACE_S)
+            reply: dict[str, Any] = result.get(
+                timeout=deadline_s + _GRACE_S, disable_sync_subtasks=False
+            )
         except (NoResult, TaskRevokedError):
             with suppress(GivewayError):
                 wiring.interactive.cancel(as_uuid(result.id))

@@ -10,6 +10,7 @@ from typing import Any
 from app import clock
 from app.client.jobs import JobHandle
 from app.client.sources import Source
+from app.client.words import word
 from app.domain.schedules import Missed, Overlap, Rule, Schedule, ScheduleState
 from app.errors import StateConflict
 from app.services.launching import JobTemplate, checked_template
@@ -49,9 +50,9 @@ class Schedules:
         rule = Rule(
             cron=cron,
             timezone=timezone,
-            missed=Missed(missed),
+            missed=word(Missed, "policy for missed runs", missed),
             missed_within_s=missed_within_s,
-            overlap=Overlap(overlap),
+            overlap=word(Overlap, "policy for overlaps", overlap),
             jitter_s=jitter_s,
             done_by=done_by,
         )

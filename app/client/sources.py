@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -43,11 +43,13 @@ class Source:
 
 
 @contextmanager
-def on_disk(source: Source | str | Path | Items, folder: Path | None) -> Iterator[SourceTemplate]:
+def on_disk(
+    source: Source | str | Path | Items, folder: Path | None, fields: Collection[str] = ()
+) -> Iterator[SourceTemplate]:
     """The source as a template; dicts are written to a file that is there as long as the context.
 
-    Of dicts, `id` names an item where the first has one, and `text` is its text. BadSource: an item
-    that JSON cannot hold.
+    Of dicts, `id` names an item where the first has one, `text` is its text, and those of `fields`
+    that the first has are its further fields. BadSource: an item that JSON cannot hold.
     """
     match source:
         case Source():
@@ -58,22 +60,25 @@ def on_disk(source: Source | str | Path | Items, folder: Path | None) -> Iterato
             with tempfile.NamedTemporaryFile(
                 "wb", prefix="items-", suffix=".jsonl", dir=folder
             ) as file:
-                has_id = _written(source, file)
+                there = _written(source, file)
                 file.flush()
                 yield Source(
-                    file.name, format="jsonl", id_field="id" if has_id else None
+                    file.name,
+                    format="jsonl",
+                    id_field="id" if "id" in there else None,
+                    fields={name: name for name in fields if name in there},
                 ).template()
 
 
-def _written(items: Items, file: Any) -> bool:
-    """Write a line an item; whether the first has an `id`."""
-    has_id = False
+def _written(items: Items, file: Any) -> frozenset[str]:
+    """Write a line an item; the names that the first has."""
+    there: frozenset[str] = frozenset()
     for number, item in enumerate(items, start=1):
-        has_id = has_id or (number == 1 and "id" in item)
+        there = frozenset(item) if number == 1 else there
         try:
             # All ASCII: a lone surrogate goes through, to be cleaned and flagged by the reader.
             line = json.dumps(dict(item), ensure_ascii=True, allow_nan=False)
         except (TypeError, ValueError) as error:
             raise BadSource(f"item {number} is not JSON: {error}") from None
         file.write(line.encode("ascii") + b"\n")
-    return has_id
+    return there

@@ -6,11 +6,21 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import celery._state
 import numpy as np
 import pytest
 
 from app.client import Giveway, Source
-from app.errors import BadSource, KeyConflict, NotFound, StateConflict, UsageError
+from app.errors import (
+    BadParams,
+    BadSource,
+    ConfigError,
+    KeyConflict,
+    NotFound,
+    StateConflict,
+    UnknownName,
+    UsageError,
+)
 from tests.processes import Processes
 from tests.rig import MakeRig, Rig
 from tests.served import Served
@@ -124,13 +134,117 @@ def test_schedules_have_the_verbs_of_the_command_line(giveway: Giveway, quiet: R
         giveway.schedules.get("nightly")
 
 
+def test_what_it_would_take_is_told_and_nothing_is_written(giveway: Giveway, quiet: Rig) -> None:
+    said = giveway.estimate("embed", items(30), model="fake-embed", collection="docs")
+    assert (said.items, said.to_send, said.calls) == (30, 30, 3)
+    assert giveway.jobs() == []
+    asked = {"model": "fake-chat", "prompt": "{{ title }}: {{ text }}", "max_tokens": 8}
+    rows = [{"text": "a", "title": "One"}, {"text": "b", "title": "Two"}]
+    assert giveway.estimate("generate", rows, **asked).completion_tokens.value == 16
+    with pytest.raises(UsageError, match="looks at 'title' of each item"):
+        giveway.estimate("generate", [{"text": "a"}], **asked)
+
+
+def test_evaluations_are_run_read_and_compared(giveway: Giveway, quiet: Rig) -> None:
+    rows = [{"text": f"{n} + 1?", "expected": str(n + 1), "output": str(n + 1)} for n in range(8)]
+    worse = [{**row, "output": "no idea"} if n < 2 else row for n, row in enumerate(rows)]
+    for key, given in (("a", rows), ("b", worse)):
+        quiet.work(giveway.evaluate(given, scorers=["numeric"], key=key).id)
+    found = giveway.evaluation("b")
+    assert (found.summary.metrics["numeric"].correct, found.refused) == (6, None)
+    pair = giveway.compare("a", "b").comparison.metrics["numeric"]
+    assert (pair.lost, pair.won, len(pair.flips)) == (2, 0, 2)
+
+    Path("rows.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    asked = {"prompt": "{{ output }}: {{ text }}", "expected_field": "expected", "max_tokens": 8}
+    job = giveway.evaluate("rows.jsonl", model="fake-chat", scorers=["exact"], **asked)
+    assert quiet.work(job.id).state == "completed"
+    assert giveway.evaluation(job.key).summary.n == 8
+    for wrong in ({}, {"model": "fake-chat", "output_field": "output"}):
+        with pytest.raises(UsageError, match="name a model, or the field"):
+            giveway.evaluate("rows.jsonl", scorers=["exact"], **wrong)
+
+
+def test_collections_have_the_verbs_of_the_command_line(
+    giveway: Giveway, quiet: Rig, database_url: str
+) -> None:
+    job = giveway.submit("embed", items(30), model="fake-embed", collection="docs")
+    quiet.work(job.id)
+    docs = giveway.collections
+    assert [(one.name, one.vectors) for one in docs.list()] == [("docs", 30)]
+    assert docs.verify("docs").sound
+    assert (docs.index("docs").indexed, docs.drop_index("docs").indexed) == (True, False)
+    vectors = list(docs.vectors("docs"))
+    assert (len(vectors), vectors[0]["vector"].dtype) == (30, np.float32)
+    assert docs.export("docs", "vectors.parquet").format == "parquet"
+    target = {"create": True, "id_column": "doc"}
+    assert docs.export_to("docs", database_url, "theirs", **target).rows == 30
+    with pytest.raises(UsageError, match="holds vectors of model 'fake-embed' already"):
+        docs.reembed("docs", "fake-embed")
+    with pytest.raises(NotFound, match="nothing was made to replace"):
+        docs.swap("docs")
+    assert docs.delete("docs") == 30
+    assert docs.list() == []
+
+
+def test_a_collection_is_embedded_again_and_swapped(giveway: Giveway, quiet: Rig) -> None:
+    quiet.work(giveway.submit("embed", items(9), model="fake-embed", collection="docs").id)
+    job = giveway.collections.reembed("docs", "fake-chat", into="docs-2")
+    assert (job.created, job.standing().progress.total) == (True, 9)
+    assert giveway.collections.stats("docs-2").replaces == "docs"
+    assert giveway.collections.swap("docs", force=True) == ("docs-2", "docs--fake-embed")
+
+
+def test_limits_and_endpoints_are_steered(giveway: Giveway, quiet: Rig, endpoint: Served) -> None:
+    assert giveway.throttle.set(3, for_s=60, reason="a release").override is not None
+    assert (giveway.throttle.clear(), giveway.throttle.clear()) == (True, False)
+    assert giveway.throttle.tune({"batch_max": 7}).batch_max == 7
+    assert (giveway.throttle.untune().batch_max, giveway.throttle.history()) == (31, [])
+    spec = giveway.endpoints.add("late", endpoint.url, ["extra"], requests_per_minute=60)
+    assert (spec.pool, spec.requests_per_minute) == ("main", 60)
+    giveway.endpoints.drain("late")
+    giveway.endpoints.undrain("late")
+    assert {one.name for one in giveway.endpoints.list()} == {"sim", "late"}
+    assert giveway.endpoints.remove("late")
+    with pytest.raises(ConfigError, match="base_url"):
+        giveway.endpoints.add("odd", "gpu-b:8000", ["m"])
+
+
+def test_results_are_written_out_while_the_job_runs(giveway: Giveway, quiet: Rig) -> None:
+    job = giveway.submit("embed", items(100), model="fake-embed", collection="docs")
+    quiet.wiring.execution.run(job.id)
+    assert job.state == "running"
+    assert job.export("results.csv").rows == 50
+    assert len(list(job.results())) == 50
+    quiet.work(job.id)
+    assert job.export("results.csv").rows == 100
+
+
+def test_a_job_past_its_budget_goes_on_with_a_larger_one(giveway: Giveway, quiet: Rig) -> None:
+    options = {"budget": 0.5, "webhook": {"url": "http://127.0.0.1:1/h", "secret_env": "HOOK"}}
+    job = giveway.submit("embed", items(5), model="fake-embed", collection="c", options=options)
+    job.pause()
+    job.resume(budget=2.0)
+    assert job.standing().job.budget == 2.0
+    quiet.work(job.id)
+    assert [one["state"] for one in job.webhooks()] == ["waiting"]
+
+
 def test_what_cannot_be_is_told(giveway: Giveway, quiet: Rig) -> None:
+    asked = {"model": "fake-embed", "collection": "c"}
     with pytest.raises(UsageError, match="colour"):
-        giveway.submit("embed", items(1), model="fake-embed", options={"colour": "red"})
+        giveway.submit("embed", items(1), **asked, options={"colour": "red"})
     with pytest.raises(BadSource, match="item 2"):
-        giveway.submit("embed", [{"text": "a"}, {"text": object()}], model="fake-embed")
+        giveway.submit("embed", [{"text": "a"}, {"text": object()}], **asked)
     with pytest.raises(NotFound):
         giveway.job("nothing")
+    with pytest.raises(UnknownName, match="no job state 'done'; known: cancelled"):
+        giveway.jobs(states=["done"])
+    nightly = {**asked, "cron": "0 2 * * *"}
+    with pytest.raises(UnknownName, match="known: all, latest, skip"):
+        giveway.schedules.add("n", "embed", "docs.jsonl", missed="never", **nightly)
+    with pytest.raises(BadParams, match="collection: Field required"):
+        giveway.schedules.add("n", "embed", "docs.jsonl", model="m", cron="0 2 * * *")
     with pytest.raises(UsageError, match="blank"):
         giveway.ask(" ", model="fake-chat")
     assert giveway.report(60.0).pools
@@ -155,6 +269,8 @@ def test_people_and_batch_through_real_workers(
         processes.beat()
         with Giveway() as giveway:
             job = giveway.submit("embed", items(200), model="fake-embed", collection="docs")
+            # As in a task of somebody's own worker, where Celery refuses to wait for a result.
+            monkeypatch.setattr(celery._state, "_task_join_will_block", True)
             answer = giveway.ask("What is a queue?", model="fake-chat", max_tokens=8, priority=5)
             vectors = giveway.embed(["one", "two"], model="fake-embed")
 

@@ -1,0 +1,126 @@
+"""Exporting: what was made, as a file or in somebody's own table, streamed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from app.domain.jobs import Job
+from app.errors import UsageError
+from app.services.inspection import Inspection
+from app.services.items import Told, untold
+from app.services.kept import check_kept
+from app.storage.sinks.registry import choose
+from app.storage.sinks.vector_table import Target, Vector, VectorTable, Written
+from app.storage.sinks.writing import whole
+
+RESULTS = ("key", "status", "code", "error", "tokens", "output")
+"""Columns of a job's results."""
+
+Rows = Generator[Mapping[str, Any], None, None]
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was written: the format, and how much."""
+
+    format: str
+    rows: int
+    size_bytes: int
+
+
+class Exporting:
+    """The use case behind `giveway results` and `giveway export`. Reads only, of us."""
+
+    def __init__(self, inspection: Inspection) -> None:
+        self._inspection = inspection
+
+    def results(
+        self,
+        job: Job,
+        output: str,
+        format: str | None = None,  # noqa: A002
+        told: Told = untold,
+    ) -> Exported:
+        """A job's results so far, in order, into the file `output`; `-` is standard output.
+
+        `format` None: by the file's ending, else JSONL. The file is there as a whole or not at all.
+        StateConflict: they are no longer kept.
+        """
+        check_kept(job)
+        rows = (row for row in self._inspection.results(job.id))
+        return _written(rows, RESULTS, output, format, told)
+
+    def vectors(self, collection: str) -> Rows:
+        """A collection's vectors as rows: key, piece, hash, model, vector. NotFound: no such."""
+        for key, piece, content_hash, model, vector in self._inspection.vectors(collection):
+            # Stored as 32-bit floats: written as such they take half the digits.
+            numbers = np.asarray(vector, dtype=np.float32)
+            yield {
+                "key": key,
+                "piece": piece,
+                "hash": content_hash,
+                "model": model,
+                "vector": numbers,
+            }
+
+    def collection(
+        self,
+        name: str,
+        output: str,
+        format: str | None = None,  # noqa: A002
+        told: Told = untold,
+    ) -> Exported:
+        """A collection's vectors into the file `output`, as `results`; `piece` where texts were
+        split. NotFound: no such collection."""
+        columns = ["key", "hash", "model", "vector"]
+        if self._inspection.has_pieces(name):
+            columns.insert(1, "piece")
+        return _written(self.vectors(name), columns, output, format, told)
+
+    def into_table(self, name: str, target: Target, told: Told = untold) -> Written:
+        """A collection's vectors into a table of somebody's Postgres; done again, nothing changes.
+
+        UsageError: the table cannot take them. NotFound: no such collection.
+        """
+        if target.piece_column is None and self._inspection.has_pieces(name):
+            raise UsageError(
+                f"texts of {name!r} were split: name the column that tells their pieces apart "
+                "with --piece-column"
+            )
+        done = Written(0, 0)
+        with closing(self._inspection.vectors(name)) as rows:
+            first = next(rows, None)
+            if first is not None:
+                table = VectorTable(target, len(first[-1]))
+                for done in table.write(_numbers(chain([first], rows))):
+                    told(done.rows + done.missing)
+        return done
+
+
+def _numbers(rows: Iterator[tuple[str, int, bytes, str, list[float]]]) -> Iterator[Vector]:
+    for key, piece, _, _, numbers in rows:
+        yield Vector(key, piece, np.asarray(numbers, dtype=np.float32))
+
+
+def _written(
+    rows: Rows,
+    columns: Sequence[str],
+    output: str,
+    format_: str | None,
+    told: Told,
+) -> Exported:
+    sink = choose(output, format_)
+    count, size_bytes = 0, 0
+    with closing(rows), whole(output) as stream:
+        for block, rows_in_it in sink.blocks(rows, columns):
+            stream.write(block)
+            count += rows_in_it
+            size_bytes += len(block)
+            told(count)
+    return Exported(sink.name, count, size_bytes)
