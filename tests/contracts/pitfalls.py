@@ -1,7 +1,7 @@
 """The register of known faults: the tests that hold each row of the two tables of PITFALLS.md.
 
 A row is (what goes wrong, in our words; the tests, as `path under tests/::name`). `GAPS` names
-what a row promises and nothing does yet.
+what a row promises and nothing does yet, `INSTEAD` what does not apply to us.
 """
 
 from __future__ import annotations
@@ -18,6 +18,15 @@ _SUBMISSION = "integration/services/test_submission.py"
 _CLAIMING = "integration/services/test_claiming.py"
 _SCHEDULING = "integration/services/test_scheduling.py"
 _WIRE = "integration/inference/test_wire.py"
+_STORMS = "integration/services/test_storms.py"
+_STRANGE = "integration/services/test_strange_replies.py"
+_LIMITS = "integration/services/test_limits_of_endpoints.py"
+_COUNTS = "integration/services/test_counts.py"
+_RESUMED = "integration/services/test_resumed_evaluations.py"
+_SESSIONS = "integration/worker/test_sessions.py"
+_DATABASE = "integration/storage/test_database.py"
+_APART = "integration/services/test_pools_apart.py"
+_IN_HEALTH = "integration/cli/test_health.py"
 _SURVIVAL = "acceptance/test_survival.py"
 _STORY = "acceptance/test_story.py"
 _COMPOSE = "unit/test_compose.py"
@@ -60,6 +69,7 @@ CELERY: tuple[Row, ...] = (
         f"{_EXECUTION}::test_mutant_without_the_fence_gives_away_what_another_works_on",
         f"{_WORKERS}::test_two_beats_and_two_control_workers_decide_once_a_tick",
         f"{_CONFIG}::test_redis_waits_longer_than_any_message_can_be_held",
+        "unit/settings/test_diagnose.py::test_each_fault_names_its_line_and_what_is_right",
     ),
     _row(
         "work of a killed worker is late or lost",
@@ -81,6 +91,8 @@ CELERY: tuple[Row, ...] = (
         "RabbitMQ closes the channel of a long task",
         f"{_CONFIG}::test_what_celery_really_runs_with",
         "unit/domain/test_chunks.py::test_chunks_are_alike_in_calls_not_in_items",
+        f"{_IN_HEALTH}::test_work_that_nobody_claims_is_a_fault_until_somebody_does",
+        f"{_IN_HEALTH}::test_what_waits_for_something_else_is_no_fault_of_the_worker",
     ),
     _row(
         "publishing a task an item",
@@ -118,6 +130,8 @@ CELERY: tuple[Row, ...] = (
     _row(
         "connections shared by a fork",
         f"{_WORKERS}::test_a_job_runs_through_a_real_worker",
+        f"{_SESSIONS}::test_sessions_are_bounded_in_time_and_number_and_are_each_processes_own",
+        f"{_DATABASE}::test_a_forked_process_opens_sessions_of_its_own",
         f"{_WIRE}::test_a_forked_child_opens_connections_of_its_own",
     ),
     _row(
@@ -125,12 +139,18 @@ CELERY: tuple[Row, ...] = (
         f"{_CALLS}::test_no_transaction_is_open_during_a_call",
         f"{_CALLS}::test_mutant_that_holds_one_is_seen",
         "integration/services/test_telling.py::test_no_transaction_is_open_while_it_is_sent",
+        f"{_SESSIONS}::test_sessions_are_bounded_in_time_and_number_and_are_each_processes_own",
+        f"{_DATABASE}::test_sessions_have_their_bounds_whoever_opens_them",
+        f"{_DATABASE}::test_a_session_that_idles_in_a_transaction_is_ended_and_the_next_one_works",
+        f"{_DATABASE}::test_no_connection_left_is_a_database_that_does_not_answer",
     ),
     _row(
         "claims get slower by the hour",
         "integration/storage/test_hot_queries.py"
         "::test_a_hot_statement_reads_only_through_its_partial_index",
         "integration/storage/test_hot_queries.py::test_heartbeats_are_hot_updates",
+        "integration/cli/test_doctor.py"
+        "::test_an_old_snapshot_and_the_dead_rows_it_keeps_are_named_until_it_ends",
     ),
     _row(
         "a scheduled run comes twice, never or at the wrong hour",
@@ -144,6 +164,7 @@ CELERY: tuple[Row, ...] = (
         "beat falls silent with the database",
         f"{_CONFIG}::test_what_celery_really_runs_with",
         "unit/local/test_plan.py::test_beat_and_flower_wait_for_the_broker_only",
+        "integration/worker/test_beat.py::test_beat_ticks_on_while_there_is_no_database",
     ),
     _row(
         "a chord never ends",
@@ -192,6 +213,10 @@ CELERY: tuple[Row, ...] = (
 MODELS: tuple[Row, ...] = (
     _row(
         "many requests for one call when refused",
+        f"{_STORMS}::test_in_a_storm_of_refusals_each_request_is_one_call_of_a_row",
+        f"{_STORMS}::test_mutant_whose_client_tries_again_by_itself_is_seen",
+        f"{_STORMS}::test_a_persons_request_is_sent_once_to_each_endpoint_however_many_ask",
+        f"{_WORKERS}::test_a_job_runs_through_a_real_worker",
         f"{_WIRE}::test_each_fault_of_embeddings_is_its_own_leaf_once",
         f"{_WIRE}::test_each_fault_of_a_stream_is_its_own_leaf_once",
         f"{_EXECUTION}::test_an_item_fails_for_good_after_its_last_attempt",
@@ -199,6 +224,9 @@ MODELS: tuple[Row, ...] = (
     ),
     _row(
         "a worker sleeps as long as it is asked to",
+        f"{_STORMS}"
+        "::test_whatever_it_asks_for_the_endpoint_cools_down_and_nobody_waits_in_a_thread",
+        f"{_STORMS}::test_what_makes_no_sense_or_is_next_to_nothing_gets_our_own_backoff",
         f"{_EXECUTION}::test_retry_after_frees_the_place_and_counts_no_attempt",
         f"{_HEALTH}::test_an_endpoint_gets_no_request_before_the_time_it_asked_for",
         "unit/domain/test_replies.py::test_retry_after_is_read_in_every_form_and_bounded",
@@ -206,6 +234,7 @@ MODELS: tuple[Row, ...] = (
     _row(
         "a spent quota is retried",
         f"{_CALLS}::test_a_spent_quota_pauses_the_job_after_one_request",
+        f"{_STORMS}::test_where_nobody_has_quota_left_the_job_pauses_with_the_reason",
         "unit/domain/test_replies.py::test_each_refusal_is_the_right_leaf",
     ),
     _row(
@@ -214,12 +243,20 @@ MODELS: tuple[Row, ...] = (
         "::test_eight_workers_never_pass_the_budget_in_any_window",
         "integration/services/test_rates.py"
         "::test_mutant_that_checks_and_then_calls_passes_the_budget",
+        "integration/services/test_one_bucket.py"
+        "::test_jobs_and_people_of_two_processes_never_pass_it_in_any_window",
+        "integration/services/test_one_bucket.py"
+        "::test_mutant_that_soon_forgets_what_was_spent_passes_it",
     ),
     _row(
         "a request of too many tokens or inputs",
         "unit/domain/test_packing.py::test_nothing_is_lost_and_both_bounds_hold",
         "integration/services/test_budgets.py"
         "::test_a_text_that_is_known_to_be_too_long_fails_before_it_is_sent",
+        f"{_LIMITS}::test_each_model_of_an_endpoint_gets_requests_of_its_own_size",
+        f"{_LIMITS}::test_mutant_that_knows_only_the_endpoints_own_limits_is_refused",
+        f"{_LIMITS}::test_two_endpoints_of_one_model_get_what_each_takes",
+        f"{_LIMITS}::test_limits_that_nobody_declared_are_found_by_halving",
     ),
     _row(
         "one bad text fails those beside it",
@@ -238,6 +275,7 @@ MODELS: tuple[Row, ...] = (
     _row(
         "a vector on another's text",
         f"{_WIRE}::test_shuffled_vectors_land_on_their_own_texts",
+        f"{_STRANGE}::test_vectors_in_any_order_are_stored_with_their_own_texts",
         "unit/domain/test_inference.py::test_the_order_of_a_reply_never_matters",
         "unit/domain/test_inference.py"
         "::test_a_reply_that_cannot_be_right_is_refused_with_its_reason",
@@ -258,6 +296,11 @@ MODELS: tuple[Row, ...] = (
         "integration/storage/test_sql_source.py::test_what_postgres_refuses_is_cleaned",
         "unit/kinds/test_generate.py"
         "::test_what_postgres_refuses_is_cleaned_out_of_an_answer_and_flagged",
+        f"{_STRANGE}::test_an_error_text_that_postgres_refuses_is_stored_all_the_same",
+        f"{_STRANGE}::test_a_count_of_tokens_that_cannot_be_is_none",
+        f"{_STRANGE}::test_what_a_job_is_given_and_postgres_refuses_is_refused_before_it",
+        "unit/worker/test_interactive_tasks.py"
+        "::test_half_a_character_is_mended_before_anybody_shares_a_call_with_it",
     ),
     _row(
         "a key twice in a batch, and two jobs in each other's way",
@@ -272,6 +315,7 @@ MODELS: tuple[Row, ...] = (
         f"{_EVALUATION}::TestSummary::test_one_nan_makes_no_average_nan",
         f"{_EVALUATION}::TestSummary::test_past_a_share_of_errors_there_is_no_verdict",
         "integration/cli/test_eval.py::test_a_judge_that_gives_no_verdict_is_no_score",
+        f"{_RESUMED}::test_only_what_is_scored_is_kept_when_a_run_is_taken_up_again",
     ),
     _row(
         "a judge changes its mind",
@@ -281,6 +325,10 @@ MODELS: tuple[Row, ...] = (
     ),
     _row(
         "a resumed run keeps old failures",
+        f"{_RESUMED}::test_only_what_is_scored_is_kept_when_a_run_is_taken_up_again",
+        f"{_RESUMED}::test_those_without_a_verdict_can_be_tried_again_alone",
+        f"{_RESUMED}::test_mutant_that_looks_at_no_status_asks_for_all_of_it",
+        f"{_COUNTS}::test_what_failed_before_is_sent_again_by_another_job_and_nothing_else",
         f"{_EXECUTION}::test_failed_items_can_be_retried_by_code",
         f"{_EXECUTION}::test_mutant_without_the_skip_pays_twice",
     ),
@@ -296,11 +344,15 @@ MODELS: tuple[Row, ...] = (
     _row(
         "a provider's batch that hides its errors",
         f"{_CONFIG}::test_no_batch_of_a_provider_is_used",
+        f"{_COUNTS}::test_counts_are_the_results_at_every_moment_of_a_bad_day",
+        f"{_COUNTS}::test_mutant_that_counts_what_was_there_already_is_seen",
+        "integration/cli/test_submit.py::test_waiting_for_a_job_with_failed_items_is_exit_code_1",
     ),
     _row(
         "all is embedded again each night",
         f"{_EXECUTION}::test_a_rerun_over_unchanged_content_makes_no_call",
         f"{_EXECUTION}::test_changed_content_is_embedded_again_and_replaces_the_vector",
+        f"{_COUNTS}::test_fields_that_are_not_embedded_may_change_without_a_call",
         "unit/domain/test_cleaning.py::test_a_content_hash_depends_on_text_and_on_each_parameter",
     ),
     _row(
@@ -312,6 +364,8 @@ MODELS: tuple[Row, ...] = (
     ),
     _row(
         "a dead endpoint stops every job",
+        f"{_APART}::test_the_other_pools_jobs_have_all_their_places",
+        f"{_APART}::test_mutant_that_counts_all_pools_as_one_stands_still",
         f"{_HEALTH}::test_five_failures_in_a_row_open_the_breaker_for_all_processes",
         f"{_HEALTH}::test_mutant_whose_breaker_never_opens_knocks_at_the_dead_one",
         "acceptance/test_many_endpoints.py"
@@ -319,6 +373,8 @@ MODELS: tuple[Row, ...] = (
     ),
     _row(
         "progress stays below 100 %",
+        f"{_COUNTS}::test_counts_are_the_results_at_every_moment_of_a_bad_day",
+        f"{_COUNTS}::test_mutant_whose_retries_are_counted_twice_is_seen",
         f"{_EXECUTION}::test_failed_items_can_be_retried_by_code",
         f"{_EXECUTION}::test_one_bad_input_fails_alone_at_the_cost_of_few_calls",
         "unit/domain/test_jobs.py::test_an_empty_job_is_done",
@@ -332,6 +388,7 @@ MODELS: tuple[Row, ...] = (
     _row(
         "a client in a loop that is closed",
         f"{_CONFIG}::test_nothing_but_the_simulated_endpoint_has_an_event_loop",
+        f"{_SESSIONS}::test_a_forked_process_makes_calls_of_every_sort_again_and_again",
         f"{_WIRE}::test_a_forked_child_opens_connections_of_its_own",
     ),
     _row(
@@ -341,7 +398,14 @@ MODELS: tuple[Row, ...] = (
     ),
 )
 
-GAPS: dict[str, str] = {
-    "claims get slower by the hour": "no command warns of an old snapshot; there is no `doctor`",
+INSTEAD: dict[str, str] = {
+    "a provider's batch that hides its errors": (
+        "no batch API of a provider is used, so there are no two files to read; held instead: the "
+        "counts of our own jobs are their results at every moment, and whoever waits for a "
+        "completed job with failed items gets exit status 1"
+    ),
 }
+"""What a row asks for and we have no use of, and what is held in its place."""
+
+GAPS: dict[str, str] = {}
 """What a row promises and nothing does yet, by the row's words."""

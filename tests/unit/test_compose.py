@@ -14,7 +14,6 @@ import yaml
 from app.cli.main import build
 from app.local import commands
 from app.local.options import BATCH, CONTROL, INTERACTIVE
-from app.local.plan import CONTROL_THREADS
 from app.settings import Settings
 from app.settings.schema import variables
 
@@ -95,7 +94,7 @@ def test_it_is_valid_by_the_compose_specification():
             commands.worker(INTERACTIVE, "interactive@%h", Settings().interactive_threads),
         ),
         (BATCH, commands.worker(BATCH, "batch@%h", Settings().batch_threads)),
-        (CONTROL, commands.worker(CONTROL, "control@%h", CONTROL_THREADS)),
+        (CONTROL, commands.worker(CONTROL, "control@%h", Settings().control_threads)),
         ("beat", commands.beat("/tmp/beat-schedule")),
         ("flower", commands.flower("0.0.0.0", 5555, "/data/flower.db")),
         ("metrics", commands.metrics("0.0.0.0", 9464)),
@@ -175,12 +174,14 @@ def test_health_checks_call_commands_that_exist():
     assert called <= known
 
 
-def test_the_example_s_settings_are_valid(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("service", ["migrations", INTERACTIVE, BATCH, CONTROL, "beat", "flower"])
+def test_the_example_s_settings_are_valid(service: str, monkeypatch: pytest.MonkeyPatch):
+    """All of a service's environment, what is left empty included."""
     from app.settings import load
 
-    monkeypatch.setenv("GIVEWAY_ENDPOINTS", ENDPOINTS)
-    for name in ("GIVEWAY_DATABASE__URL", "GIVEWAY_BROKER__URL"):
-        monkeypatch.setenv(name, services()["batch"]["environment"][name])
+    made = compose(GIVEWAY_ENDPOINTS=ENDPOINTS)["services"][service]["environment"]
+    for name, value in made.items():
+        monkeypatch.setenv(name, value)
     settings = load()
 
     assert [endpoint.base_url for endpoint in settings.endpoints] == ["http://simulated:8000/v1"]

@@ -14,7 +14,6 @@ import yaml
 
 from app.local import commands
 from app.local.options import BATCH, CONTROL, INTERACTIVE
-from app.local.plan import CONTROL_THREADS
 from app.metrics import names
 from app.settings import Settings, load
 from tests.helm import rendered
@@ -49,7 +48,7 @@ def containers(**values: Any) -> dict[str, dict[str, Any]]:
             commands.worker(INTERACTIVE, "interactive@%h", Settings().interactive_threads),
         ),
         ("batch/worker", commands.worker(BATCH, "batch@%h", Settings().batch_threads)),
-        ("control/worker", commands.worker(CONTROL, "control@%h", CONTROL_THREADS)),
+        ("control/worker", commands.worker(CONTROL, "control@%h", Settings().control_threads)),
         ("beat/beat", commands.beat("/tmp/beat-schedule")),
         ("flower/flower", commands.flower("0.0.0.0", 5555, "/data/flower.db")),
         ("metrics/metrics", commands.metrics("0.0.0.0", 9464)),
@@ -87,6 +86,18 @@ def test_secrets_come_from_the_secret_alone():
     flower = {one["name"]: one for one in containers()["flower/flower"]["env"]}
     assert flower["FLOWER_BASIC_AUTH"]["value"] == "giveway:$(GIVEWAY_FLOWER__PASSWORD)"
     assert list(flower).index("GIVEWAY_FLOWER__PASSWORD") < list(flower).index("FLOWER_BASIC_AUTH")
+
+
+def test_no_service_of_a_release_called_giveway_looks_like_a_setting():
+    """Kubernetes would set GIVEWAY_FLOWER_PORT in every pod, and unknown settings are refused."""
+    pods = [
+        one["spec"]["template"]["spec"]
+        for one in chart(**SCALED).values()
+        if "template" in one.get("spec", {})
+    ]
+
+    assert len(pods) == 8
+    assert all(pod["enableServiceLinks"] is False for pod in pods)
 
 
 def test_nothing_is_open_to_the_world():

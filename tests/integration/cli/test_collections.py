@@ -96,3 +96,34 @@ def test_collections_are_listed(embedded: Rig) -> None:
 
 def test_no_collections_say_how_to_get_one(stack: Rig) -> None:
     assert giveway("collections").out.startswith("no collections; make one with:")
+
+
+def test_vectors_are_compared_with_what_a_source_gives_now(stack: Rig) -> None:
+    """A row that was changed, one that was added and one that is gone, each by its key."""
+    rows = [{"id": f"d{n}", "text": f"text {n}"} for n in range(30)]
+    path = Path("docs.jsonl")
+    path.write_text("\n".join(map(json.dumps, rows)))
+    stack.work(done("submit", "embed", "docs.jsonl", "--id-field", "id")["job"])
+    command = ("embeddings", "verify", "docs", "docs.jsonl", "--id-field", "id")
+    said = done(*command)
+    assert (said["sound"], said["compared"], said["against"]) == (True, 30, "the source")
+
+    rows[3]["text"] = "another text"
+    path.write_text("\n".join(map(json.dumps, [*rows[:-1], {"id": "new", "text": "new"}])))
+    asked = stack.endpoint.ledger()["requests"]
+    ran = giveway(*command, "--json")
+    assert (ran.code, ran.document["sound"]) == (1, False)
+    assert ran.document["faults"] == {
+        "missing": {"count": 1, "keys": ["new"]},
+        "stale": {"count": 1, "keys": ["d3"]},
+        "orphan": {"count": 1, "keys": ["d29"]},
+    }
+    assert done("embeddings", "verify", "docs")["sound"], "the ledger is of before"
+    assert stack.endpoint.ledger()["requests"] == asked
+    stack.execute("UPDATE jobs SET pruned_at = now()")
+    stack.execute("DELETE FROM items")
+    ran = giveway("embeddings", "verify", "docs")
+    assert (ran.code, "are no longer kept" in ran.err) == (2, True), ran.err
+    assert giveway(*command, "--json").document["faults"]["stale"]["keys"] == ["d3"]
+    refused = giveway(*command[:4], "--id-field", "idd")
+    assert (refused.code, "did you mean 'id'" in refused.err) == (2, True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import socket
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +14,7 @@ from tests.rig import Rig
 from tests.served import Served
 
 
-def listed(name: str) -> dict[str, object]:
+def listed(name: str) -> dict[str, Any]:
     found = {one["name"]: one for one in done("endpoints", "list")["endpoints"]}
     return found[name]
 
@@ -32,12 +35,17 @@ def test_the_list_shows_state_places_and_what_was_done(stack: Rig) -> None:
 def test_one_that_is_added_serves_a_model_of_its_own_until_it_is_removed(
     stack: Rig, endpoint: Served
 ) -> None:
-    told = done("endpoints", "add", "late", "--url", endpoint.url, "--model", "fake-embed,extra")
+    told = done(
+        *("endpoints", "add", "late", "--url", endpoint.url, "--model", "fake-embed,extra"),
+        *("--set", "requests_per_minute=60"),
+    )
     assert told == {"endpoint": "late", "pool": "main", "state": "added", "running": 0}
     assert listed("late")["models"] == ["fake-embed", "extra"]
     assert listed("late")["added"] is True
 
     assert done("endpoints", "drain", "late")["state"] == "draining"
+    assert listed("late")["declared"]["requests_per_minute"] == 60
+    assert listed("sim")["declared"]["requests_per_minute"] is None
     assert listed("late")["state"] == "draining"
     assert done("endpoints", "undrain", "late")["state"] == "undrained"
     assert done("endpoints", "remove", "late")["state"] == "removed"
@@ -94,6 +102,18 @@ def test_a_good_endpoint_passes_every_check(stack: Rig, endpoint: Served) -> Non
     ]
     assert all(one["ok"] for one in found["checks"])
     assert giveway("endpoints", "test", "--url", endpoint.url).out.startswith("ok      reachable: ")
+
+
+def test_a_declared_one_is_tried_by_name_before_any_stack_runs(
+    endpoint: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    declared = {"name": "gpu-a", "base_url": endpoint.url, "models": ["fake-chat"]}
+    Path("giveway.toml").write_text(
+        "[[endpoints]]\n" + "".join(f"{key} = {json.dumps(declared[key])}\n" for key in declared)
+    )
+
+    assert done("endpoints", "test", "gpu-a")["ok"] is True
 
 
 @pytest.mark.parametrize("mode", ["nan", "short"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,13 +15,19 @@ import pytest
 from scipy.stats import binomtest
 
 from app.errors import GivewayError
-from tests.commands import Ran, giveway
+from tests.commands import Ran, done, giveway
 from tests.integration.cli.test_report import CHROMIUM, chromium
 from tests.rig import Rig
 
 GSM8K = Path(__file__).parents[4] / "shared" / "data" / "gsm8k_test.jsonl"
 GIVEN = ("--input-field", "question", "--expected-field", "answer", "--output-field", "solution")
 ASKED = ("--input-field", "question", "--expected-field", "answer", "--prompt", "Q: {{ question }}")
+
+SAME = (
+    *("--text-field", "question", "--field", "expected=answer", "--field", "question=question"),
+    *("--prompt", "Q: {{ question }}", "--scorers", "numeric", "--max-tokens", "8", "--key", "k"),
+)
+"""What ASKED asks, of `submit evaluate`."""
 
 needs_gsm8k = pytest.mark.skipif(not GSM8K.is_file(), reason=f"{GSM8K} is not here")
 
@@ -119,11 +126,33 @@ def test_past_a_tenth_of_errors_there_is_no_verdict(working: Rig, problems: Writ
 
 
 def test_a_metric_under_what_is_asked_fails_the_command(working: Rig, problems: Write) -> None:
+    """0: a verdict, and nothing is under what is asked. 1: something is. 2: wrong use."""
     file = problems("1", "2", "no", "no")
-    command = ("eval", "run", file, *GIVEN, "--scorer", "numeric", "--key", "k")
-    assert giveway(*command, "--fail-under", "numeric=0.5").code == 0
-    failed = giveway(*command, "--fail-under", "numeric=0.6")
-    assert (failed.code, "numeric is 0.5000, under 0.6" in failed.out) == (1, True)
+    run = ("eval", "run", file, *GIVEN, "--scorer", "numeric", "--key", "k")
+    for command in (run, ("eval", "show", "k"), ("eval", "compare", "k", "k")):
+        assert giveway(*command, "--fail-under", "numeric=0.5").code == 0
+        failed = giveway(*command, "--fail-under", "numeric=0.6")
+        assert (failed.code, "numeric is 0.5000, under 0.6" in failed.out) == (1, True)
+        for wrong in ("f1=0.5", "numeric=nan", "numeric"):
+            assert giveway(*command, "--fail-under", wrong).code == 2
+
+
+def test_what_it_would_take_is_told_and_every_condition_of_a_job_holds(
+    stack: Rig, problems: Write
+) -> None:
+    command = ("eval", "run", problems(*"abc"), *ASKED, "--scorer", "numeric", "--max-tokens", "9")
+    said = done(*command, "--limit", "2", "--dry-run")
+    assert (said["items"], said["calls"], said["completion_tokens"]) == (2, 2, 18)
+    assert stack.one("SELECT count(*) FROM jobs") == 0
+
+    stack.submit(["text"], key="first")
+    more = "--tenant research --deadline 8h --window 22:00-06:00 --after first --max-in-flight 2"
+    done(*command, *more.split(), "--no-wait", "--key", "k")
+    shown = done("jobs", "show", "k")
+    assert re.search(r"^deadline +20", giveway("jobs", "show", "k").out, re.MULTILINE)
+    assert (shown["tenant"], shown["max_in_flight"]) == ("research", 2)
+    assert (shown["window"]["from"], shown["deadline_at"] is None) == ("22:00", False)
+    assert stack.one("SELECT after FROM jobs WHERE key = 'k'") == [1]
 
 
 def test_two_runs_are_compared_by_pairs_with_every_flip(working: Rig, problems: Write) -> None:
@@ -185,6 +214,18 @@ def test_repeats_show_how_much_the_answers_differ(working: Rig, problems: Write)
     assert working.endpoint.ledger()["requests"] == 6
 
 
+def test_who_waits_is_told_when_the_budget_is_spent(stack: Rig, problems: Write) -> None:
+    command = ("eval", "run", problems(*"abcdef"), *ASKED, "--scorer", "numeric", "--key", "k")
+    command = (*command, "--max-tokens", "8", "--budget", "0.5")
+    done(*command, "--no-wait")
+    stack.execute("UPDATE chunks SET money = 0.6 WHERE no = 1")
+    assert stack.work(1).state == "paused"
+    ran = giveway(*command)
+    assert (ran.code, "paused: budget: spent 0.60 of 0.50)" in ran.out) == (1, True), ran.out
+    waited = giveway("submit", "evaluate", "problems.jsonl", *SAME, "--wait")
+    assert (waited.code, "paused (budget: spent 0.60 of 0.50)" in waited.out) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -211,7 +252,7 @@ def test_a_template_that_is_none_or_asks_for_a_missing_field_is_refused(
     stack: Rig, problems: Write
 ) -> None:
     command = ("eval", "run", problems("1"), *ASKED[:4], "--scorer", "numeric", "--prompt")
-    assert "prompt: Value error, not a template" in giveway(*command, "{{ question").err
+    assert "evaluate: prompt: not a template" in giveway(*command, "{{ question").err
     assert "'nonsense'" in giveway(*command, "{{ nonsense }}").err
 
 

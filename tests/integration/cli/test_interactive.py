@@ -13,7 +13,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from app.worker.load import LoadPlan, run_load
+from app.domain.load import LoadPlan
+from app.worker.load import run_load
 from tests.commands import done, giveway
 from tests.processes import Processes
 from tests.rabbitmq import rabbitmq_at, rabbitmq_missing

@@ -46,7 +46,7 @@ def test_a_job_is_shown_whole_by_key_and_by_id(stack: Rig) -> None:
     shown = done("jobs", "show", "job")
 
     view = {"limit", "limit_reason", "waits", "failures", "params", "failed_items"}
-    view |= {"tenant", "after", "window"}
+    view |= {"tenant", "after", "window", "deadline_at"}
     assert set(shown) == FIELDS | view
     assert shown["id"] == done("jobs", "show", str(job_id))["id"]
     counts = ("state", "total", "done", "empty", "failed", "pending", "in_flight", "share")

@@ -80,6 +80,28 @@ def test_the_terminal_gets_tables(busy: Rig) -> None:
     assert ran.code == 0
     for word in ("backlog", "on target", "endpoints", "overloaded", "scaled out", "P95"):
         assert word in ran.out
+    assert "\nscaling\n" in ran.out
+    assert " rough)" not in ran.out
+
+
+def test_a_guess_at_tokens_says_that_it_is_one(busy: Rig, tmp_path: Path) -> None:
+    busy.execute("UPDATE interactive_requests SET rough = true")
+    told = re.compile(r"\(320 rough\)")
+    assert len(told.findall(giveway("report").out)) == 2  # The endpoint's, and those of all.
+    assert len(told.findall(written(busy, tmp_path / "report.html"))) == 2
+
+
+def test_the_page_has_all_that_the_terminal_has(busy: Rig, tmp_path: Path) -> None:
+    page = written(busy, tmp_path / "report.html")
+    found = done("report")
+    for heading in ("Pool main", "Endpoints", "Jobs", "Errors", "Scaling", "Events"):
+        assert f"<h2>{heading}</h2>" in page
+    for name in ("Limit on batch", "What people wait", "Places in use", "Errors, by code"):
+        assert f"<h3>{name}" in page
+    for told in ("backlog", "oldest wait", "in flight", "on target", "first token", "whole answer"):
+        assert f"<dt>{told}" in page
+    (endpoint,) = found["endpoints"]
+    assert f">{endpoint['finished']}</td>" in page
 
 
 def test_nothing_is_no_span_and_a_missing_folder_is_said(stack: Rig) -> None:

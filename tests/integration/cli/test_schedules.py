@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from tests.commands import done, giveway
@@ -113,8 +115,44 @@ def test_unknown_and_doubled_names_are_told(stack: Rig, docs: Write) -> None:
 
 def test_a_run_whose_source_is_gone_fails_at_once(stack: Rig, docs: Write) -> None:
     docs(3)
-    giveway(*add("nightly", *NIGHTLY))
+    assert giveway(*add("nightly", *NIGHTLY)).err == ""
     Path("docs.jsonl").unlink()
+    assert "docs.jsonl now" in giveway(*add("other", *NIGHTLY)).err
     said = giveway("schedules", "run", "nightly")
     assert said.code == 1
     assert "docs.jsonl" in said.out
+
+
+def test_a_url_with_a_password_is_refused_and_a_variable_takes_its_place(
+    stack: Rig, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole way: kept, due, launched as a control worker does it, worked on."""
+    with psycopg.connect(database_url, autocommit=True) as own:
+        own.execute("CREATE TABLE docs (id int PRIMARY KEY, body text)")
+        own.execute("INSERT INTO docs SELECT n, 'text ' || n FROM generate_series(1, 30) AS n")
+    secret = urlsplit(database_url).password
+    assert secret
+    job = ("submit", "embed", "--table", "docs", "--text-field", "body", "--collection", "docs")
+    refused = giveway(*add("nightly", *NIGHTLY, job=(*job, "--source", database_url)))
+    assert refused.code == 2
+    assert "write env:NAME in its place, such as --source env:SOURCE_URL" in refused.err
+    assert secret not in refused.err
+
+    said = giveway(*add("nightly", *NIGHTLY, job=(*job, "--source", "env:SHOP_URL")))
+    assert (said.code, "no environment variable 'SHOP_URL' is set here" in said.err) == (0, True)
+    ran = giveway("schedules", "run", "nightly")
+    assert (ran.code, "no environment variable 'SHOP_URL' is set" in ran.out) == (1, True)
+    monkeypatch.setenv("SHOP_URL", database_url)
+    stack.execute("UPDATE schedules SET seen_until = seen_until - interval '2 days'")
+    assert stack.wiring.scheduling.tick() >= 1
+    launched = stack.wiring.scheduling.launch()
+
+    assert launched is not None
+    assert launched.job is not None
+    assert (stack.work(launched.job.id).state, stack.progress(launched.job.id).done) == (
+        "completed",
+        30,
+    )
+    for table in ("schedules", "schedule_runs", "jobs", "items", "chunks", "events"):
+        held = stack.one(f"SELECT count(*) FROM {table} t WHERE t::text LIKE '%{secret}%'")
+        assert (table, held) == (table, 0)

@@ -114,8 +114,19 @@ def test_a_job_whose_last_call_spends_the_budget_is_completed(rig: MakeRig) -> N
 TEN_TOKENS = {"a": 3, "b": 4, "[UNK]": 0}
 
 
+@pytest.mark.parametrize(
+    "most",
+    [
+        {"max_input_tokens": 16},
+        {
+            "max_input_tokens": 8192,
+            "limits": [{"model": "fake-embed", "max_input_tokens": 16}],
+        },
+    ],
+    ids=["of the endpoint", "of its model"],
+)
 def test_a_text_that_is_known_to_be_too_long_fails_before_it_is_sent(
-    rig: MakeRig, tmp_path: Path
+    rig: MakeRig, tmp_path: Path, most: dict[str, Any]
 ) -> None:
     tokenizers = pytest.importorskip("tokenizers")
     made = tokenizers.Tokenizer(tokenizers.models.WordLevel(TEN_TOKENS, unk_token="[UNK]"))
@@ -127,8 +138,8 @@ def test_a_text_that_is_known_to_be_too_long_fails_before_it_is_sent(
         "name": "sim",
         "base_url": one.endpoint.url,
         "models": ["fake-embed"],
-        "max_input_tokens": 16,
         "tokenizer": str(tmp_path / "tokenizer.json"),
+        **most,
     }
     one = rig(endpoints=[endpoint])
     job = one.work(one.submit(["a b " * 8, "a b " * 9, "a" * 500, "b"]).job.id)

@@ -88,6 +88,38 @@ def test_never_more_rings_than_free_places(rig: MakeRig, waiting: int, rung: int
     assert one.wiring.ringing.ring_all() == len(bell.rung) == rung
 
 
+def test_who_has_used_least_for_its_weight_is_rung_first(rig: MakeRig) -> None:
+    """One place, weights of three to one: thirty seconds of the first are ten of the second."""
+    one = rig()
+    heavy, light = (
+        one.submit([f"text {n}" for n in range(200)], key=key, weight=weight).job.id
+        for key, weight in (("heavy", 3.0), ("light", 1.0))
+    )
+    one.limit(1)
+
+    def called(job_id: int, seconds: float, ago_s: float) -> None:
+        one.execute(
+            "INSERT INTO batch_calls (job_id, pool, endpoint, ended_at, seconds, items)"
+            " VALUES (:id, 'main', 'sim', now() - make_interval(secs => :ago), :seconds, 1)",
+            id=job_id,
+            seconds=seconds,
+            ago=ago_s,
+        )
+
+    def rung() -> list[int]:
+        one.wiring.ringing._doorbell = bell = Bell()
+        one.wiring.ringing.ring_all()
+        return bell.rung
+
+    called(heavy, 30, 5)
+    called(light, 5, 5)
+    assert rung() == [light]
+    called(light, 10, 5)
+    assert rung() == [heavy]
+    called(heavy, 9000, 310)  # That is long ago.
+    assert rung() == [heavy]
+
+
 def test_nobody_is_rung_for_a_job_that_is_being_loaded(rig: MakeRig) -> None:
     """Ringing looks at each row that is given away, as a tick between two of them would."""
     one, other = rig(batch={"chunk_items": 10}), rig(declare=False)

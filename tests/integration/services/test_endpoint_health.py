@@ -16,9 +16,11 @@ from sqlalchemy import text
 
 from app.domain.jobs import Failover, JobState
 from app.domain.routing import EndpointHealth
+from app.domain.throttle.values import Bounds
 from app.errors import BadParams, NotFound, StateConflict, UnknownName
 from app.services import claiming
 from app.services.pools import Pool, current
+from app.services.room import with_reserve
 from app.services.submission import JobRequest
 from app.storage import endpoint_store
 from app.storage.endpoint_store import EndpointStore
@@ -452,6 +454,56 @@ def test_vectors_of_a_degraded_model_are_refused_at_submission(two: Callable[...
     with pytest.raises(BadParams, match="vectors of another model"):
         one.submit(TEXTS[:5], failover=Failover.DEGRADED)
     assert one.one("SELECT count(*) FROM jobs") == 0
+
+
+@pytest.mark.parametrize(
+    ("away", "most"),
+    [
+        ("breaker = 'open', open_until = now() + interval '1 hour'", 14),
+        ("cool_until = now() + interval '1 hour'", 14),
+        ("draining = true", 14),
+        ("slow = true", 30),
+    ],
+    ids=["open", "cooling", "draining", "slow"],
+)
+def test_the_reserve_is_kept_among_the_places_that_are_in_service(
+    two: Callable[..., Rig], away: str, most: int
+) -> None:
+    """Two endpoints of 16 places, two of which are people's."""
+    one = two(pools=[{"name": "main", "total": 32, "reserve": 2, "batch_max": 30}])
+    one.limit(30)
+    one.execute(f"UPDATE endpoints SET {away} WHERE name = 'a'")
+    job = one.job(one.submit([f"text {n}" for n in range(40)], chunk_items=1).job.id)
+    pool = one.wiring.pools.named("main")
+
+    def claimed() -> bool:
+        with one.database.transaction() as tx:
+            return isinstance(claiming.claim(tx, job, pool, "w", 60), claiming.Claimed)
+
+    assert sum(claimed() for _ in range(40)) == most
+    assert one.wiring.inspection.pool("main").limit == most
+    assert one.wiring.reporting.report(60).pools[0].limit == most
+
+
+@pytest.mark.parametrize(
+    ("places", "away", "limit"),
+    [(32, 0, 30), (2, 0, 30), (16, 16, 14), (0, 32, 30), (1, 31, 1), (40, 8, 30)],
+)
+def test_the_limit_is_less_only_while_somebody_is_away(places: int, away: int, limit: int) -> None:
+    bounds = Bounds(total=32, reserve=2, batch_min=1, batch_max=30, pool="main")
+    assert with_reserve(30, places, away, bounds) == limit
+
+
+def test_where_no_primary_is_in_service_batch_has_the_backup_s_places(
+    two: Callable[..., Rig],
+) -> None:
+    one = two(b={"role": "backup"})
+    one.execute("UPDATE endpoints SET draining = true WHERE name = 'a'")
+    job_id = one.submit([f"text {n}" for n in range(40)], chunk_items=1, failover="backup").job.id
+    job, pool = one.job(job_id), one.wiring.pools.named("main")
+    for _ in range(16):
+        with one.database.transaction() as tx:
+            assert isinstance(claiming.claim(tx, job, pool, "w", 60), claiming.Claimed)
 
 
 def test_a_drained_endpoint_finishes_and_gets_nothing_new(

@@ -102,6 +102,32 @@ def test_a_failing_primary_is_followed_by_the_backup(
     assert calls(three, *servers) == (1, 1, 0)
 
 
+def test_a_call_that_failed_before_another_answered_counts_where_it_failed(three: Rig) -> None:
+    three.endpoint.order({"kind": "status", "status": 500})
+    ask(three)
+    ask(three)
+    fared = {one.name: one for one in three.wiring.endpoints.listed()}
+    assert (fared["sim"].finished, fared["sim"].failed) == (0, 2)
+    assert (fared["backup"].finished, fared["backup"].failed) == (2, 0)
+
+    report = three.wiring.reporting.report(600)
+    told = {one.name: (one.finished, one.failed, one.failure_rate) for one in report.endpoints}
+    assert (told["sim"], told["backup"]) == ((0, 2, 1.0), (2, 0, 0.0))
+    assert [(one.whose, one.code, one.count) for one in report.errors] == [
+        ("detour", "server_error", 2)
+    ]
+    three.execute("UPDATE detours SET ended_at = ended_at - interval '3 days'")
+    three.wiring.retention.prune()
+    assert three.one("SELECT count(*) FROM detours") == 0
+
+
+def test_a_search_goes_where_a_person_s_request_goes(three: Rig) -> None:
+    three.work(three.submit([f"text number {n}" for n in range(20)]).job.id)
+    three.endpoint.order({"kind": "status", "status": 500})
+    assert three.wiring.searching.search("docs", "text number 7", 1)[0].key == "k7"
+    assert three.rows(ROW) == [("done", "backup", "backup", "fake-embed", None)]
+
+
 def test_a_degraded_endpoint_answers_with_its_own_model_and_says_so(
     three: Rig, servers: tuple[Served, Served]
 ) -> None:

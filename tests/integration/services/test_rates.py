@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from app.domain.inference import ChatRequest, EmbedRequest, Message, rough_token
 from app.domain.rates import Cost
 from app.domain.requests import NewRequest
 from app.domain.routing import EndpointSpec
+from app.domain.tokens import Basis, Counted
 from app.inference.tokens import Counters
 from app.inference.wire import Wire
 from app.inference.wires import Wires
@@ -332,3 +334,56 @@ def test_a_killed_workers_reservation_counts_until_its_call_must_be_over(rig: Ma
         assert store.standing("sim", 60.0).used.batch.tokens == 700
         tx.execute(text("UPDATE rate_reservations SET at = at - interval '2 s'"))
         assert store.standing("sim", 60.0).used.batch.tokens == 0
+
+
+# What is neither a job's nor a person's.
+
+OPENED = (
+    "UPDATE endpoints SET breaker = 'open', open_until = now() - interval '1 s',"
+    " failed_task = 'embed', failed_model = 'fake-embed'"
+)
+RESERVED = "SELECT sum(requests), bool_and(settled) FROM rate_reservations"
+
+
+def test_a_probe_counts_in_the_budget(rig: MakeRig) -> None:
+    one = budgeted(rig, "sim", requests_per_minute=3)
+    one.execute(OPENED)
+    assert one.wiring.probing.tick(wait_s=20) == ["sim"]
+
+    assert one.one("SELECT breaker FROM endpoints") == "closed"
+    assert one.rows(RESERVED) == [(2, True)]
+    asking(one)
+    with pytest.raises(errors.BudgetSpent):
+        asking(one)
+
+
+def test_an_endpoint_whose_budget_is_spent_is_not_probed(rig: MakeRig) -> None:
+    one = budgeted(rig, "sim", requests_per_minute=1)
+    asking(one)
+    one.execute(OPENED)
+    assert one.wiring.probing.tick(wait_s=20) == ["sim"]
+
+    assert len(arrivals(one.endpoint)) == 1
+    assert one.one("SELECT breaker FROM endpoints") == "half_open"
+
+
+def test_a_probe_is_made_even_where_it_is_the_whole_budget(rig: MakeRig) -> None:
+    one = budgeted(rig, "sim", requests_per_minute=1, tokens_per_minute=10)
+    one.execute(OPENED)
+    one.wiring.probing.tick(wait_s=20)
+    assert one.one("SELECT breaker FROM endpoints") == "closed"
+
+
+def test_tokenize_calls_count_and_are_not_made_without_room(
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, asked = rig(), []
+    monkeypatch.setattr(Wire, "ask", lambda *_, **__: asked.append(1) or {"count": 3})
+    target = replace(spec("http://x/v1", requests_per_minute=10), kind="vllm")
+    tokens = one.wiring.counters.of(target, "fake-embed")
+
+    assert tokens.count(["a", "b", "c"]) == Counted((3, 3, 3), Basis.SERVER)
+    assert one.rows(RESERVED) == [(3, True)]
+    assert tokens.count(["a"] * 8).basis is Basis.ROUGH
+    assert tokens.count(["a"] * 6).basis is Basis.SERVER  # One of ten is kept for people.
+    assert (len(asked), one.rows(RESERVED)) == (9, [(9, True)])

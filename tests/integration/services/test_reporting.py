@@ -51,15 +51,18 @@ def person(
     )
 
 
-def call(one: Rig, ago_s: float, seconds: float, *, error: str | None = None) -> None:
+def call(
+    one: Rig, ago_s: float, seconds: float, *, error: str | None = None, rough: bool = False
+) -> None:
     """A batch call that ended `ago_s` seconds ago."""
     one.execute(
         "INSERT INTO batch_calls (job_id, pool, endpoint, ended_at, seconds, items, prompt_tokens,"
-        " completion_tokens, money, error_code) VALUES (1, 'main', 'sim',"
-        " now() - make_interval(secs => :ago_s), :seconds, 4, 100, 20, 0.5, :error)",
+        " completion_tokens, money, error_code, rough) VALUES (1, 'main', 'sim',"
+        " now() - make_interval(secs => :ago_s), :seconds, 4, 100, 20, 0.5, :error, :rough)",
         ago_s=ago_s,
         seconds=seconds,
         error=error,
+        rough=rough,
     )
 
 
@@ -131,7 +134,7 @@ def test_people_are_ranked_and_held_to_their_targets_as_the_throttle_does(rig: M
 def test_endpoints_count_both_classes_and_what_they_cost(rig: MakeRig) -> None:
     one = rig()
     call(one, 10, 2.0)
-    call(one, 20, 4.0)
+    call(one, 20, 4.0, rough=True)
     call(one, 30, 1.0, error="overloaded")
     call(one, 900, 1.0)
     person(one, 40, whole_s=0.6, money=0.25)
@@ -141,6 +144,7 @@ def test_endpoints_count_both_classes_and_what_they_cost(rig: MakeRig) -> None:
     assert (sim.finished, sim.failed, sim.failure_rate) == (3, 1, 0.25)
     assert sim.mean_ms == pytest.approx((2000 + 4000 + 600) / 3)
     assert (sim.prompt_tokens, sim.completion_tokens) == (310, 68)
+    assert (sim.tokens, sim.rough_tokens, gone.rough_tokens) == (378, 120, 0)
     assert sim.money == pytest.approx(1.75)
     assert (gone.name, gone.state, gone.utilisation, gone.finished) == ("gone", "removed", None, 1)
 
@@ -222,6 +226,19 @@ def test_limits_are_the_last_of_each_column(rig: MakeRig) -> None:
     assert points[-1].limit == 1
 
 
+def test_what_scaling_did_is_not_crowded_out_by_other_events(rig: MakeRig) -> None:
+    one = rig()
+    one.execute(
+        "INSERT INTO events (at, type, pool, facts) VALUES (now() - interval '60 s', 'scaled_out',"
+        " 'main', '{}'), (now() - interval '50 s', 'scale_failed', 'main', '{}');"
+        "INSERT INTO events (type, pool, facts) SELECT 'limit_moved', 'main', '{}'"
+        " FROM generate_series(1, 600)"
+    )
+    found = reported(one)
+    assert {one["type"] for one in found.events} == {"limit_moved"}
+    assert [one["type"] for one in found.scaling] == ["scaled_out", "scale_failed"]
+
+
 def statements(one: Rig) -> int:
     """How many statements a report takes."""
     seen: list[str] = []
@@ -245,7 +262,7 @@ def test_the_number_of_statements_does_not_grow_with_what_there_is(rig: MakeRig)
         person(one, 5 + number)
 
     assert statements(one) <= empty + 1
-    assert empty <= 14
+    assert empty <= 15
 
 
 def test_the_report_is_of_one_moment(rig: MakeRig) -> None:

@@ -96,6 +96,10 @@ def test_it_is_sent_again_until_it_is_heard_under_one_id(rig: MakeRig, receiver:
     assert len(receiver.came) == 3
     assert len({headers["webhook-id"] for headers, _ in receiver.came}) == 1
     assert standing(one) == [("delivered", 3, 200)]
+    for headers, content in receiver.came:  # Each is signed anew, at its own time.
+        assert Webhook(SECRET).verify(content, headers)["type"] == "job.completed"
+        with pytest.raises(WebhookVerificationError):
+            Webhook("whsec_" + "A" * 32).verify(content, headers)
 
 
 def test_pauses_grow_and_a_receiver_may_ask_for_a_longer_one(

@@ -76,6 +76,25 @@ def test_a_hot_statement_reads_only_through_its_partial_index(
     assert "Seq Scan on chunks" not in plan
 
 
+def test_what_jobs_have_used_is_read_from_the_last_minutes_only(migrated_url: str) -> None:
+    database = Database(migrated_url)
+    with database.transaction() as tx:
+        tx.execute(
+            text(
+                "INSERT INTO batch_calls (job_id, pool, endpoint, ended_at, seconds, items)"
+                " SELECT n % 9, 'main', 'e', now() - make_interval(secs => n), 1, 64"
+                " FROM generate_series(1, 50000) n"
+            )
+        )
+        tx.execute(text("ANALYZE batch_calls"))
+        given = {"pool": "main", "fades_s": 100.0}
+        rows = tx.execute(text(f"EXPLAIN {job_store._USED.text}"), given)
+        plan = "\n".join(row[0] for row in rows)
+    database.close()
+    assert "ix_batch_calls_window" in plan
+    assert "Seq Scan" not in plan
+
+
 def test_heartbeats_are_hot_updates(database: Database) -> None:
     leases = [(job, no, 1) for job in (1, 2) for no in range(15_000, 15_020)]
     with database.transaction() as tx:

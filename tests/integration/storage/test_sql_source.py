@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -247,6 +248,14 @@ def test_what_a_source_is_does_not_hang_on_who_asks() -> None:
     assert one != identity("postgresql://a:x@h:5432/d", "select 1")
 
 
+def test_a_file_is_the_same_source_from_wherever_it_is_named(
+    lite: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = [place_of(Asked(url, QUERY)) for url in (lite, "sqlite:///docs.db")]
+    assert places[0].identity() == places[1].identity()
+
+
 def test_a_driver_that_is_not_there_is_named() -> None:
     with pytest.raises(MissingPart, match="no driver for oracle"):
         read("oracle://u@h/d")
@@ -307,6 +316,34 @@ def test_an_id_that_comes_twice_is_named(any_url: str) -> None:
 
     lenient = ReadOptions(id_field="id", text_field="body", lenient=True)
     assert len(read(any_url, lenient, query=query)) == 25_000
+
+
+@pytest.mark.parametrize("keyset", [False, True])
+def test_rows_without_an_id_are_named_and_end_the_reading(any_url: str, keyset: bool) -> None:
+    """On pages in the order of the id they have no place of their own, wherever they stand."""
+    query = "select case when id > 2 then id end as id, body from docs where id < 8"
+    with pytest.raises(BadSource, match="2 of 7 records") as caught:
+        read(any_url, query=query, keyset=keyset)
+    assert all("id is null" in line for line in caught.value.lines)
+    lenient = replace(OPTIONS, lenient=True)
+    assert len(read(any_url, lenient, query=query, keyset=keyset)) == 5
+
+
+def test_a_column_that_is_there_twice_is_refused(any_url: str) -> None:
+    with pytest.raises(BadSource, match="the column 'body' is there twice"):
+        read(any_url, query="select id, body, 'x' as body from docs")
+
+
+def test_a_table_that_is_not_there_is_named(any_url: str) -> None:
+    place = place_of(Asked(any_url, table="nosuch"))
+    with pytest.raises(BadSource, match="no table 'nosuch'"):
+        place.fitted(ReadOptions(text_field="body"))
+
+
+def test_texts_in_a_binary_column_are_read_as_text(any_url: str) -> None:
+    cast = "cast(body as blob)" if any_url.startswith("sqlite") else "convert_to(body, 'UTF8')"
+    found = read(any_url, query=f"select id, {cast} as body from docs where id < 3")
+    assert [record.payload["text"] for record in found] == ["text 1", "text 2"]
 
 
 def test_what_postgres_refuses_is_cleaned(lite: str) -> None:

@@ -31,10 +31,19 @@ def file() -> Path:
 
 
 @pytest.mark.parametrize(
-    "other", [{"id_field": None}, {"text_field": "other"}, {"lenient": True}, {"delimiter": ";"}]
+    "other", [{"id_field": None}, {"text_field": "other"}, {"lenient": True}, {"limit": 9}]
 )
 def test_the_same_bytes_read_otherwise_are_another_content(file: Path, other: Any) -> None:
     assert items(file, **other).content_hash() != items(file).content_hash()
+
+
+def test_another_delimiter_makes_another_content_of_the_same_csv() -> None:
+    path = Path("docs.csv")
+    path.write_text("id,text;more\na,one;x\n")
+    options = {"text_field": None, "id_field": None}
+
+    by = [items(path, delimiter=one, **options).content_hash() for one in (",", ";")]
+    assert by[0] != by[1]
 
 
 def test_the_same_bytes_are_the_same_content_wherever_they_stand(file: Path) -> None:

@@ -194,7 +194,7 @@ def test_parameters_that_cannot_be_are_refused_before_anything_is_opened() -> No
     ran = giveway("submit", "generate", "no.jsonl", "--prompt", "{{ text")
 
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("giveway: generate: prompt: Value error, not a template")
+    assert ran.err.startswith("giveway: generate: prompt: not a template")
 
 
 def test_who_asks_for_no_kind_does_not_wait_for_kinds() -> None:

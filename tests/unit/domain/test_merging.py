@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -20,7 +22,7 @@ from app.domain.merging import (
     shares,
     splits,
 )
-from app.domain.routing import EndpointSpec
+from app.domain.routing import EndpointSpec, ModelLimits
 
 RULE = MergeRule(wait_s=0.004, most_texts=64, most_tokens=1000)
 
@@ -65,6 +67,9 @@ def test_a_call_holds_what_every_endpoint_of_the_model_takes() -> None:
         EndpointSpec("c", "main", "vllm", "http://x/v1", ("n",), 8, max_batch_items=1),
     ]
     assert bounded(RULE, "m", specs) == MergeRule(0.004, 32, 512)
+    own = replace(specs[0], models=("m", "o"), limits=(ModelLimits("o", max_batch_items=4),))
+    assert bounded(RULE, "o", [own]).most_texts == 4
+    assert bounded(RULE, "m", [own]).most_texts == 32
 
 
 @given(st.integers(0, 100_000), st.lists(st.integers(1, 1000), min_size=1, max_size=64))

@@ -25,7 +25,13 @@ def test_a_date_and_time_is_that_moment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("soon", "no moment 'soon'"), ("2026-11-30T11:59+00:00", "has passed")]
+    ("text", "said"),
+    [
+        ("soon", "no moment 'soon'"),
+        ("2026-11-30T11:59+00:00", "has passed"),
+        ("0h", "has passed"),
+        ("99999999999d", "at most 36500d"),
+    ],
 )
 def test_what_is_no_moment_to_come_is_refused(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):

@@ -17,6 +17,8 @@ from app.domain.routing import (
     Choice,
     EndpointHealth,
     EndpointSpec,
+    ModelLimits,
+    Takes,
     batch_roles,
     chosen,
     serving,
@@ -33,6 +35,14 @@ A, B = an_endpoint("a"), an_endpoint("b", places=4)
 
 def name_of(choice: Choice | None) -> str | None:
     return None if choice is None else choice.spec.name
+
+
+def test_what_is_said_of_a_model_comes_before_what_is_said_of_its_endpoint() -> None:
+    limits = (ModelLimits("n", max_batch_items=32, max_input_tokens=512),)
+    spec = replace(A, max_batch_items=2048, max_batch_tokens=300_000, limits=limits)
+    assert spec.takes("m") == Takes(2048, 300_000, None)
+    assert spec.takes("n") == Takes(32, 300_000, 512)
+    assert A.takes("m") == Takes()
 
 
 def test_the_least_loaded_by_share_of_its_places_is_chosen() -> None:

@@ -296,6 +296,9 @@ def test_done_by_is_the_next_such_time_on_the_wall() -> None:
         (Rule("0 2 * * *", "Europe/Berln"), "did you mean Europe/Berlin"),
         (Rule("0 2 * * *", done_by="6 am"), "06:00"),
         (Rule("0 2 * * *", jitter_s=-1), "negative"),
+        (Rule("0 2 * * *", jitter_s=86_401), "at most a day"),
+        (Rule("0 2 * * *", jitter_s=float("nan")), "at most a day"),
+        (Rule("0 2 * * *", missed_within_s=float("inf")), "is a number"),
     ],
 )
 def test_what_cannot_be_is_told(rule: Rule, says: str | None) -> None:

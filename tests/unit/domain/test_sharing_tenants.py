@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from math import inf
+from heapq import heappop, heappush
+from math import exp, inf
+from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.domain.sharing import Candidate, shared
+from app.domain.sharing import Candidate, shared, uneven
 from tests.unit.domain.test_sharing import a_job
 
 
@@ -103,3 +105,65 @@ def test_within_a_tenant_places_are_in_proportion_to_weight(weights: list[int]) 
     jobs = [a_job(n, weight=float(weight), tenant="a") for n, weight in enumerate(weights)]
     got = Counter(job.job_id for job in shared(4 * sum(weights), jobs))
     assert all(abs(got[n] - 4 * weight) <= 1 for n, weight in enumerate(weights))
+
+
+def shares_over_time(places: int, weights: list[float], *, looks: bool = True) -> list[float]:
+    """What each job had of the places' time, chunks of about ten seconds, as parts of the weights.
+
+    `looks` False is the mutant: nobody looks at what was used.
+    """
+    chance, fades_s = Random(1), 100.0
+    held, used, took = ([0.0] * len(weights) for _ in range(3))
+    served = [-inf] * len(weights)
+    ends: list[tuple[float, int, float]] = []
+    now_s = 0.0
+    while now_s < 3000:
+        while len(ends) < places:
+            jobs = [
+                a_job(
+                    n,
+                    weight=weight,
+                    in_flight=int(held[n]),
+                    waited_s=now_s - served[n],
+                    used_s=used[n] if looks else None,
+                )
+                for n, weight in enumerate(weights)
+            ]
+            (job,) = shared(1, jobs)
+            seconds = chance.uniform(7, 13)
+            heappush(ends, (now_s + seconds, job.job_id, seconds))
+            held[job.job_id], served[job.job_id] = held[job.job_id] + 1, now_s
+        before_s = now_s
+        now_s, ended, seconds = heappop(ends)
+        used = [one * exp((before_s - now_s) / fades_s) for one in used]
+        used[ended], took[ended] = used[ended] + seconds, took[ended] + seconds
+        held[ended] -= 1
+    return [one * sum(weights) / sum(took) for one in took]
+
+
+@pytest.mark.parametrize(
+    ("places", "weights"),
+    [(2, [3.0, 1.0]), (1, [3.0, 1.0]), (3, [3.0, 1.0]), (2, [5.0, 1.0]), (4, [3.0, 2.0, 1.0])],
+)
+def test_few_places_come_out_by_weight_over_time(places: int, weights: list[float]) -> None:
+    got = shares_over_time(places, weights)
+    assert got == pytest.approx(weights, rel=0.15, abs=0.1)
+
+
+def test_mutant_that_does_not_look_at_what_was_used_shares_two_places_alike() -> None:
+    assert shares_over_time(2, [3.0, 1.0], looks=False) == pytest.approx([2, 2], abs=0.1)
+
+
+def test_a_newcomer_takes_its_part_and_does_not_catch_up() -> None:
+    """One place: whoever has used least, and then by turns. Without a past it is like the least."""
+    old = a_job(1, weight=3.0, used_s=30.0, waited_s=10.0)
+    other = a_job(2, used_s=20.0, waited_s=60.0)
+    for waited_s, first in ((inf, 3), (20.0, 1), (40.0, 3)):
+        new = a_job(3, waited_s=waited_s)
+        assert [job.job_id for job in shared(1, [old, other, new])] == [first]
+
+
+def test_only_unlike_weights_of_one_tenant_and_priority_need_a_look() -> None:
+    assert not uneven([a_job(1), a_job(2), a_job(3, weight=2.0, tenant="b")])
+    assert not uneven([a_job(1), a_job(2, weight=2.0, priority=1)])
+    assert uneven([a_job(1), a_job(2, weight=2.0)])

@@ -51,9 +51,16 @@ def test_each_worker_has_one_queue_a_stable_name_and_its_threads():
     threads = {n: _spec(stack, n).argv for n in ("interactive", "batch", "control")}
     assert {n: argv[argv.index("-c") + 1] for n, argv in threads.items()} == {
         "interactive": "32",
-        "batch": "7",
+        "batch": "39",
         "control": "8",
     }
+
+
+def test_a_batch_worker_has_threads_for_endpoints_that_join_later():
+    pools = (PoolSettings(name="main", total=8), PoolSettings(name="other", total=5))
+    assert Settings(pools=pools).batch_threads == 7 + 4 + 32
+    assert Settings(pools=pools, worker={"batch_headroom": 100}).batch_threads == 7 + 4 + 100
+    assert Settings(pools=pools, worker={"batch_concurrency": 3}).batch_threads == 3
 
 
 def test_two_folders_never_share_a_worker_name():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import traceback
 from pathlib import Path
 
@@ -14,21 +15,8 @@ from app.settings.diagnose import unknown_variables
 from app.settings.schema import variables
 from tests.unit.settings.conftest import Faults
 
-README = """
-[[pools]]
-name = "main"
-total = 8            # requests in flight, both classes together
-batch_min = 1
-batch_max = 7
-target_p95_ms = 500
-
-[[endpoints]]
-name = "gpu-a"
-pool = "main"
-base_url = "http://127.0.0.1:8000/v1"
-models = ["fake-chat", "fake-embed"]
-max_concurrency = 8
-"""
+PAGE = Path(__file__).parents[3] / "README.md"
+README = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.S | re.M)[0]
 
 
 def test_the_configuration_of_the_readme_is_right(faults: Faults) -> None:
@@ -172,6 +160,14 @@ def test_an_unknown_variable_is_answered_with_the_nearest(name: str, sentence: s
     assert "SECRET" not in found
 
 
+def test_an_empty_variable_is_not_set(faults: Faults, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in variables(Settings):
+        monkeypatch.setenv(name, "")
+
+    assert faults("[throttle]\ntick_s = 2\n") == []
+    assert load().throttle.tick_s == 2
+
+
 def test_every_setting_may_come_from_the_environment() -> None:
     environment = dict.fromkeys(variables(Settings), "x")
 
@@ -185,7 +181,7 @@ def test_every_setting_may_come_from_the_environment() -> None:
     [
         ("GIVEWAY_POOLS", '[{"name"', "GIVEWAY_POOLS: not JSON: expecting ':' delimiter at"),
         ("GIVEWAY_DATABASE", "postgresql://SECRET", "GIVEWAY_DATABASE: not JSON: "),
-        ("GIVEWAY_ENDPOINTS", "", "GIVEWAY_ENDPOINTS: not JSON: "),
+        ("GIVEWAY_ENDPOINTS", " ", "GIVEWAY_ENDPOINTS: not JSON: "),
     ],
 )
 def test_json_that_is_broken_is_a_sentence(

@@ -98,6 +98,11 @@ def test_a_path_is_kept_as_a_full_one(file: Path, tmp_path: Path) -> None:
     assert kept_as("env:DOCS", tmp_path) == "env:DOCS"
     assert kept_as("postgresql://u@h/d", tmp_path) == "postgresql://u@h/d"
     assert kept_as("hf:owner/name@train", tmp_path) == "hf:owner/name@train"
+    assert kept_as("sqlite:///own.db", tmp_path) == f"sqlite:///{tmp_path}/own.db"
+    assert kept_as(f"sqlite:///{tmp_path}/own.db", Path("/")) == f"sqlite:///{tmp_path}/own.db"
+    assert kept_as("sqlite://", tmp_path) == "sqlite://"
+    with pytest.raises(UsageError, match="is no UTF-8"):
+        kept_as("caf\udce9.csv", tmp_path)
     with pytest.raises(UsageError, match="standard input"):
         kept_as("-", tmp_path)
     for url in ("postgresql://u:SECRET@h/d", "postgresql://u@h/d?password=SECRET"):

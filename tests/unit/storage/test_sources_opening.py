@@ -46,6 +46,17 @@ def test_every_encoding_gives_the_same_records(
     assert encoding in reading.describe()
 
 
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", CONTENTS)
+def test_utf_16_without_a_mark_is_told_from_its_zero_bytes(
+    tmp_path: Path, name: str, codec: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(CONTENTS[name].encode(codec))
+
+    assert [r.payload["text"] for r in read(path, OPTIONS)] == ["naïve 🙂", "漢字"]
+
+
 def test_a_large_utf_16_file_is_read_across_its_buffers(tmp_path: Path) -> None:
     path = tmp_path / "docs.jsonl"
     lines = "".join(f'{{"id": {n}, "text": "🙂 é {n}"}}\n' for n in range(20_000))

@@ -85,6 +85,23 @@ def test_bytes_that_are_no_text_are_named_by_their_row(tmp_path: Path) -> None:
     assert caught.value.lines == ("line 2: not UTF-8: byte 0xe9 at offset 3",)
 
 
+def test_a_text_in_a_binary_column_is_read_as_text(tmp_path: Path) -> None:
+    """Some writers do not say of a column of bytes that it holds texts."""
+    texts = pyarrow.array([b"caf\xc3\xa9", b"caf\xe9", None])
+    path = written(tmp_path, pyarrow.table({"id": ["a", "b", "c"], "text": texts}))
+
+    found = read(path, ReadOptions("id", "text", lenient=True))
+    assert [record.payload["text"] for record in found] == ["café", ""]
+    assert found.report.lines == ("line 2: text is not UTF-8: byte 0xe9 at offset 3",)
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    table = pyarrow.table([["a"], ["x"], ["y"]], names=["id", "text", "text"])
+
+    with pytest.raises(BadSource, match="the column 'text' is there twice"):
+        records(written(tmp_path, table))
+
+
 def test_a_text_that_is_a_number_is_none(tmp_path: Path) -> None:
     path = written(tmp_path, pyarrow.table({"id": ["a"], "text": [7]}))
 

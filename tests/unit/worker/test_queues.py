@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.errors import BadParams
-from app.worker.queues import PRIORITY_STEPS, broker_priority, queues
+from app.settings import Settings
+from app.worker.queues import PRIORITY_STEPS, broker_priority, queues, threads
 
 RABBITMQ, VALKEY = "amqp://guest@localhost//", "redis://localhost/0"
 
@@ -30,3 +31,10 @@ def test_batch_and_control_are_quorum_queues_on_rabbitmq() -> None:
 def test_a_priority_out_of_range_is_refused() -> None:
     with pytest.raises(BadParams, match="from 0 to 9"):
         broker_priority(10, VALKEY)
+
+
+def test_a_workers_threads_are_those_of_its_queues() -> None:
+    settings = Settings()
+    assert threads(["batch"], settings) == settings.batch_threads
+    assert threads(["batch", "control"], settings) == settings.batch_threads + 8
+    assert threads([], settings) == threads(["interactive", "batch", "control"], settings)

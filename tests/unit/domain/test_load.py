@@ -7,8 +7,8 @@ import statistics
 
 import pytest
 
+from app.domain.load import LoadPlan, Waited, arrivals, percentile, prompt, summary
 from app.errors import ConfigError
-from app.worker.load import LoadPlan, Waited, arrivals, percentile, prompt, summary
 
 
 def plan(**more: object) -> LoadPlan:

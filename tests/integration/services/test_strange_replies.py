@@ -1,0 +1,92 @@
+"""Replies that no server should give, and words that Postgres refuses: neither harms a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from app.errors import BadParams
+from app.services.submission import JobRequest
+from tests.rig import MakeRig, Texts
+from tests.scripted import Says, scripted, vectors
+
+NUL, HALF, BOTH = b"bad \\u0000 input", b"lone \\ud800 half", b"both \\u0000\\udfff"
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [(400, NUL), (400, HALF), (400, BOTH), (429, NUL), (500, HALF)],
+    ids=["400 nul", "400 half", "400 both", "429 nul", "500 half"],
+)
+def test_an_error_text_that_postgres_refuses_is_stored_all_the_same(
+    rig: MakeRig, status: int, message: bytes
+) -> None:
+    body = b'{"error": {"message": "' + message + b'", "type": "t", "code": "c"}}'
+    with scripted(lambda _: Says(status, body)) as server:
+        one = rig(endpoints=[server.at()], batch={"max_attempts": 1, "retry_base_s": 0.01})
+        job = one.submit(["a text"]).job
+        one.wiring.execution.run(job.id)
+        assert one.one("SELECT count(*) FROM chunks WHERE state = 'leased'") == 0
+        job = one.work(job.id)
+    if status in (400, 500):
+        assert (job.state, one.progress(job.id).failed) == ("completed", 1)
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": 2**40},
+        {"prompt_tokens": 10**30},
+        {"prompt_tokens": 5, "completion_tokens": -7},
+        {"prompt_tokens": True},
+        {"prompt_tokens": 5.5},
+        {"prompt_tokens": "many"},
+    ],
+    ids=str,
+)
+def test_a_count_of_tokens_that_cannot_be_is_none(rig: MakeRig, usage: dict[str, Any]) -> None:
+    with scripted(lambda body: vectors(body, **usage)) as server:
+        one = rig(endpoints=[server.at()])
+        job = one.work(one.submit(["a text"]).job.id)
+    progress = one.progress(job.id)
+    assert (job.state, progress.done) == ("completed", 1)
+    assert (progress.prompt_tokens, progress.completion_tokens) == (2, 0)
+
+
+@pytest.mark.parametrize("bad", ["a\x00b", "a\ud800b"], ids=["nul", "half"])
+@pytest.mark.parametrize("where", ["prefix", "tenant", "webhook"])
+def test_what_a_job_is_given_and_postgres_refuses_is_refused_before_it(
+    rig: MakeRig, where: str, bad: str
+) -> None:
+    one = rig()
+    params = {"model": "fake-embed", "collection": "docs"}
+    more: dict[str, Any] = {}
+    match where:
+        case "prefix":
+            params["prefix"] = bad
+        case "webhook":
+            more["webhook"] = {"url": f"http://hook/{bad}"}
+        case _:
+            more["tenant"] = bad
+    with pytest.raises(BadParams, match=f"{where} holds what cannot be kept"):
+        one.wiring.submission.submit(JobRequest("embed", params, **more), Texts(["a text"]))
+    assert one.one("SELECT count(*) FROM jobs") == 0
+
+
+def test_vectors_in_any_order_are_stored_with_their_own_texts(rig: MakeRig) -> None:
+    one = rig()
+    texts = [f"text number {n} of {n % 7}" for n in range(60)]
+    one.work(one.submit(texts, key="calm", collection="calm").job.id)
+    one.endpoint.order({"kind": "vectors", "mode": "shuffled"})
+    job = one.work(one.submit(texts, key="shuffled", collection="shuffled").job.id)
+    assert one.progress(job.id).done == 60
+    rows = one.rows(
+        "SELECT c.name, e.key, e.vector::text FROM embeddings e"
+        " JOIN collections c ON c.id = e.collection_id"
+    )
+    stored = {(row.name, row.key): np.fromstring(row.vector[1:-1], sep=",") for row in rows}
+    assert len(stored) == 2 * 60
+    for n in range(60):
+        assert np.allclose(stored["calm", f"k{n}"], stored["shuffled", f"k{n}"], atol=1e-5)
