@@ -11,9 +11,10 @@
     │   ├── RateLimited · QuotaExhausted · Overloaded · EndpointTimeout · ConnectionFailed
     │   ├── ServerFault · BadRequest · TooLong · AuthFailed · ContentRefused · ModelMissing
     │   └── BadReply · Abandoned · BudgetSpent
-    └── LeaseLost             somebody else holds the chunk now; stop quietly
+    ├── LeaseLost             somebody else holds the chunk now; stop quietly
+    └── KindFault             a kind's own code failed on what it was given
 
-Errors do not know HTTP and do not know the terminal: `cli.render` and `api.problems` map them.
+Errors do not know the terminal: `cli.render` maps them.
 """
 
 from __future__ import annotations
@@ -216,3 +217,7 @@ class BudgetSpent(EndpointError):
 
 class LeaseLost(GivewayError):
     """The chunk's fence has moved on. Nothing was written; stop quietly."""
+
+
+class KindFault(GivewayError):
+    """A kind's own code failed. The text says with what and where, and quotes no item."""

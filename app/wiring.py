@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from app.domain.events import Nobody, Observer
 from app.domain.retry import RetryPolicy
-from app.domain.routing import EndpointSpec
+from app.domain.routing import EndpointSpec, ModelLimits
 from app.domain.throttle.policies import check_options
 from app.domain.throttle.values import Bounds, PolicySettings
 from app.errors import ConfigError, StackNotRunning
@@ -30,7 +30,7 @@ from app.services.pools import Pool, Pools
 from app.settings import EndpointSettings, PoolSettings, ScalingSettings, Settings, load
 
 if TYPE_CHECKING:
-    from app.inference.tokens import Counters
+    from app.inference.tokens import Ask, Counters
     from app.inference.wires import Wires
     from app.metrics.exposition import Exposition
     from app.metrics.recorder import Recorder
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from app.services.endpoints import Endpoints
     from app.services.estimating import Estimating
     from app.services.evaluation import Evaluation
+    from app.services.examining import Examining
     from app.services.execution import Execution
+    from app.services.exporting import Exporting
     from app.services.indexing import Indexing
     from app.services.inspection import Inspection
     from app.services.interactive import Interactive
@@ -105,7 +107,7 @@ class Wiring:
             )
         return Database(
             url.get_secret_value(),
-            self.settings.database.connections or self._connections,
+            self._connections_at(self.threads),
             self.settings.database.statement_timeout_s,
             f"giveway {self.worker_name}",
         )
@@ -120,9 +122,9 @@ class Wiring:
         """Threads of this process that use the database; set by the worker before first use."""
         return 4
 
-    @property
-    def _connections(self) -> int:
-        return min(self.threads + 2, 40)
+    def _connections_at(self, threads: int) -> int:
+        """Most connections of a process of so many threads."""
+        return self.settings.database.connections or min(threads + 2, 40)
 
     @cached_property
     def recorder(self) -> Recorder:
@@ -175,9 +177,15 @@ class Wiring:
     @cached_property
     def counters(self) -> Counters:
         """Token counts before a call."""
+        from app.domain.rates import Cost
         from app.inference.tokens import Counters
 
-        return Counters(self.wires)
+        def ask(spec: EndpointSpec) -> Ask:
+            return lambda requests, deadline_s: self.rates.beside(
+                spec, Cost(0, requests), deadline_s=deadline_s, interactive=False
+            )
+
+        return Counters(self.wires, ask)
 
     @cached_property
     def rates(self) -> Rates:
@@ -313,7 +321,7 @@ class Wiring:
         """Probing endpoints that are open, and comparing their paces."""
         from app.services.probing import Probing
 
-        return Probing(self.database, self.pools, self.wires, self.rules, self.observer)
+        return Probing(self.database, self.pools, self.wires, self.rates, self.rules, self.observer)
 
     @cached_property
     def endpoints(self) -> Endpoints:
@@ -408,6 +416,38 @@ class Wiring:
         return Inspection(self.database, self.pools)
 
     @cached_property
+    def exporting(self) -> Exporting:
+        """Writing out what was made."""
+        from app.services.exporting import Exporting
+
+        return Exporting(self.inspection)
+
+    @cached_property
+    def examining(self) -> Examining:
+        """Saying what is wrong."""
+        from app.services.examining import Examining, Installation
+        from app.settings.secrets import shown
+
+        settings = self.settings
+        url = settings.database.url
+        threads = {
+            "interactive": settings.interactive_threads,
+            "batch": settings.batch_threads,
+            "control": settings.control_threads,
+            "a command": self.threads,
+        }
+        expected = Installation(
+            where="database" if url is None else shown(url),
+            pools=frozenset(self.pools.by_name),
+            scaled=frozenset(one.pool for one in settings.scaling),
+            connections={name: self._connections_at(count) for name, count in threads.items()},
+            valid_for_s=settings.throttle.valid_for_s,
+            call_timeout_s=settings.batch.call_timeout_s,
+            longest_s=settings.interactive.deadline_s + settings.interactive.call_timeout_s,
+        )
+        return Examining(lambda: self.database, expected)
+
+    @cached_property
     def reporting(self) -> Reporting:
         """Looking back."""
         from app.services.reporting import Reporting
@@ -468,9 +508,7 @@ class Wiring:
         """Searching collections."""
         from app.services.searching import Searching
 
-        return Searching(
-            self.database, self.pools, self.wires, self.settings.interactive.call_timeout_s
-        )
+        return Searching(self.database, self.pools, self.interactive.run)
 
     def declare(self) -> None:
         """Write the declared endpoints, and a limit row for every pool that has none."""
@@ -553,4 +591,5 @@ def _endpoint(endpoint: EndpointSettings) -> EndpointSpec:
         output_price=endpoint.output_price,
         stands_in_for=endpoint.stands_in_for,
         tokenizer=endpoint.tokenizer,
+        limits=tuple(ModelLimits(**one.model_dump()) for one in endpoint.limits),
     )

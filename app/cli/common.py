@@ -76,7 +76,7 @@ def wiring_for(config: Path | None, data: Path) -> Iterator[Wiring]:
         yield wiring
     finally:
         made = vars(wiring)  # cached properties: what was used
-        for name in ("recorder", "wires", "database"):
+        for name in ("leases", "recorder", "wires", "database"):
             if name in made:
                 made[name].close()
 

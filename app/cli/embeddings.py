@@ -9,6 +9,7 @@ import typer
 
 from app.cli import render
 from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
+from app.cli.parts import submit_options as shared
 from app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -80,6 +81,21 @@ def _index_said(one: CollectionStats) -> str:
 
 def verify(
     collection: Name,
+    file: shared.File = None,
+    source: shared.Source = None,
+    query: shared.Query = None,
+    table: shared.Table = None,
+    keyset: shared.Keyset = False,
+    where: shared.Where = None,
+    text_field: Annotated[
+        str, shared.option("Field that is the item's text; default: text.", shared.FROM)
+    ] = "text",
+    id_field: Annotated[
+        str | None, shared.option("Field that names an item, as when it was embedded.", shared.FROM)
+    ] = None,
+    format: shared.Format = None,  # noqa: A002
+    delimiter: shared.Delimiter = None,
+    lenient: shared.Lenient = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
@@ -87,10 +103,32 @@ def verify(
     """Compare a collection's vectors with what was embedded. Exit status 1 where that differs.
 
     What counts is the newest job of each source, as the ledger has it: hashes, pieces, lengths,
-    what is missing and what is left over.
+    what is missing and what is left over. With FILE or --source it is what the source gives now;
+    nothing is embedded.
     """
+    from app.services.launching import SourceTemplate
+
+    if file is not None and source is not None:
+        raise UsageError(f"give FILE or --source, not both: {file} and --source")
+    uri = file if file is not None else source
     with wiring_for(config, data) as wiring:
-        found = wiring.collections.verify(collection)
+        if uri is None:
+            found = wiring.collections.verify(collection)
+        else:
+            asked = SourceTemplate(
+                uri=uri,
+                query=query,
+                table=table,
+                keyset=keyset,
+                where=where,
+                text_field=text_field,
+                id_field=id_field,
+                format=format,
+                delimiter=delimiter,
+                lenient=lenient,
+            )
+            with wiring.launching.items(asked) as items:
+                found = wiring.collections.verify(collection, items.items())
     if as_json:
         faults = {name: {"count": n, "keys": keys} for name, (n, keys) in found.faults.items()}
         render.json_document(

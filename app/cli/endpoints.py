@@ -51,8 +51,10 @@ def list_(
 
     with wiring_for(config, data) as wiring:
         found = wiring.endpoints.listed()
+        specs = wiring.endpoints.specs() if as_json else {}
     if as_json:
-        render.json_document({"endpoints": [document(one) for one in found]})
+        listed = [document(one, specs.get(one.name)) for one in found]
+        render.json_document({"endpoints": listed})
     else:
         print_endpoints(found)
 
@@ -146,7 +148,8 @@ def try_(
     timeout_s = seconds(timeout)
     with wiring_for(config, data) as wiring:
         if name is not None:
-            spec = wiring.endpoints.one(name)
+            declared = {spec.name: spec for spec in wiring.pools.endpoints}
+            spec = declared.get(name) or wiring.endpoints.one(name)  # The first needs no stack.
             models: Sequence[str] = _listed(model) or spec.models
         else:
             models = _listed(model)

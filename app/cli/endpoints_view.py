@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -10,6 +11,7 @@ import typer
 from app.cli import render
 
 if TYPE_CHECKING:
+    from app.domain.routing import EndpointSpec
     from app.inference.trying import Check
     from app.storage.fleet_store import Faring
 
@@ -20,8 +22,15 @@ _HEADINGS = (
 _RIGHT = ("RUNNING", "DONE", "FAILED", "MEAN", "PACE")
 
 
-def document(one: Faring) -> dict[str, Any]:
-    """An endpoint as JSON; times in milliseconds, `failure_rate` and `mean_ms` null if unknown."""
+_SHOWN = frozenset({"name", "pool", "kind", "base_url", "role", "models", "max_concurrency"})
+
+
+def document(one: Faring, spec: EndpointSpec | None) -> dict[str, Any]:
+    """An endpoint as JSON; times in milliseconds, `failure_rate` and `mean_ms` null if unknown.
+
+    `declared` holds what else is declared of it: limits, budgets, prices, the name of its key.
+    """
+    declared = {} if spec is None else asdict(spec)
     return {
         "name": one.name,
         "pool": one.pool,
@@ -40,6 +49,7 @@ def document(one: Faring) -> dict[str, Any]:
         "failure_rate": one.failure_rate,
         "mean_ms": None if one.mean_s is None else round(one.mean_s * 1000, 1),
         "pace": one.health.pace,
+        "declared": {name: value for name, value in declared.items() if name not in _SHOWN},
     }
 
 

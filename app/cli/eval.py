@@ -59,6 +59,7 @@ def run(
     source: shared.Source = None,
     query: shared.Query = None,
     table: shared.Table = None,
+    keyset: shared.Keyset = False,
     where: shared.Where = None,
     limit: shared.Limit = None,
     input_field: Annotated[str, option("Field that is the question; default: text.", _WHAT)] = (
@@ -111,9 +112,14 @@ def run(
     name: shared.Name = None,
     priority: shared.Priority = 0,
     weight: shared.Weight = 1.0,
+    tenant: shared.Tenant = None,
     max_in_flight: shared.MaxInFlight = None,
     chunk_items: shared.ChunkItems = None,
+    deadline: shared.Deadline = None,
+    window: shared.Window = None,
+    after: shared.After = None,
     budget: shared.Budget = None,
+    dry_run: shared.DryRun = False,
     no_wait: Annotated[
         bool,
         option("Submit and leave; see it later with `giveway eval show`.", _VERDICT, "--no-wait"),
@@ -128,7 +134,8 @@ def run(
     """Score the answers of a model over FILE, or answers that FILE holds, and wait for the figures.
 
     The same key with the same content goes on where it was: no answer is paid for twice. Exit
-    status 1 where there is no verdict, or a metric is under what --fail-under asks.
+    status 0: a verdict, and every metric is what --fail-under asks. 1: there is no verdict, or a
+    metric is under it. 2: what was asked cannot be; nothing was paid for.
     """
     from app.cli.parts import bell
     from app.cli.parts.eval_asked import Asked, least, template_of
@@ -139,6 +146,7 @@ def run(
         uri=shared_uri(file, source),
         query=query,
         table=table,
+        keyset=keyset,
         where=where,
         limit=limit,
         input_field=input_field,
@@ -161,12 +169,21 @@ def run(
         weight=weight,
         max_in_flight=max_in_flight,
         chunk_items=chunk_items,
+        tenant=tenant,
+        deadline=deadline,
+        window=window,
+        after=tuple(after or ()),
         budget=budget,
     )
     wanted = least(fail_under or (), asked.scorers)
     check_page(html)
     with wiring_for(config, data) as wiring:
-        template = template_of(asked, wiring.pools)
+        template = template_of(asked, wiring.pools_with(model))
+        if dry_run:
+            from app.cli.parts.estimate import estimate
+
+            estimate(wiring, template, as_json=as_json)
+            return
         submitted, report = loaded(wiring, template, key, wait=not no_wait)
         if submitted.created:
             report_skipped(report)
@@ -175,7 +192,7 @@ def run(
         if no_wait:
             _submitted(reference, submitted.job.total, as_json=as_json)
             return
-        watch(wiring.inspection, reference)
+        watch(wiring.inspection, reference, ends_at_budget=True)
         found = wiring.evaluation.run(reference, max_errors)
         _tell(wiring, found, wanted, html, as_json=as_json)
 

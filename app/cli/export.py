@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing
-from itertools import chain
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +13,8 @@ from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
 from app.errors import UsageError
 
 if TYPE_CHECKING:
+    from app.services.exporting import Exported
+    from app.services.items import Told
     from app.storage.sinks.vector_table import Target
     from app.wiring import Wiring
 
@@ -50,7 +50,6 @@ Create = Annotated[bool, _of_table("Make the table if it is not there.", "--crea
 OnlyExisting = Annotated[
     bool, _of_table("Leave out items that the table lacks.", "--only-existing")
 ]
-Rows = Generator[Mapping[str, Any], None, None]
 
 
 def register(app: typer.Typer) -> None:
@@ -96,11 +95,11 @@ def export(
         return
     _check(output, as_json=as_json)
     with wiring_for(config, data) as wiring:
-        columns = ["key", "hash", "model", "vector"]
-        if wiring.inspection.has_pieces(collection):
-            columns.insert(1, "piece")
-        rows = wiring.inspection.vectors(collection)
-        summary = _written(_vectors(rows), columns, output, format)
+
+        def write(told: Told) -> Exported:
+            return wiring.exporting.collection(collection, output, format, told)
+
+        summary = _written(write, output)
     _report({"collection": collection, **summary}, as_json=as_json)
 
 
@@ -114,11 +113,13 @@ def results(
 ) -> None:
     """Write a job's results: key, status, code, error, tokens, output; in the file's order."""
     _check(output, as_json=as_json)
-    columns = ("key", "status", "code", "error", "tokens", "output")
     with wiring_for(config, data) as wiring:
         found = wiring.inspection.job(job).job
-        rows = (row for row in wiring.inspection.results(found.id))
-        summary = _written(rows, columns, output, format)
+
+        def write(told: Told) -> Exported:
+            return wiring.exporting.results(found, output, format, told)
+
+        summary = _written(write, output)
     _report({"job": found.id, "key": found.key, **summary}, as_json=as_json)
 
 
@@ -127,45 +128,14 @@ def _check(output: str, *, as_json: bool) -> None:
         raise UsageError("--json prints a summary; name a file for the rows with --output")
 
 
-def _vectors(rows: Any) -> Rows:
-    import numpy as np
-
-    for key, piece, content_hash, model, vector in rows:
-        # Stored as 32-bit floats: written as such they take half the digits.
-        numbers = np.asarray(vector, dtype=np.float32)
-        yield {
-            "key": key,
-            "piece": piece,
-            "hash": content_hash,
-            "model": model,
-            "vector": numbers,
-        }
-
-
 def _into_table(wiring: Wiring, collection: str, target: Target) -> dict[str, Any]:
-    import numpy as np
-
     from app.cli.parts.progress import Steps
-    from app.storage.sinks.vector_table import Vector, VectorTable, Written
     from app.storage.sources.urls import masked_url
 
-    if target.piece_column is None and wiring.inspection.has_pieces(collection):
-        raise UsageError(
-            f"texts of {collection!r} were split: name the column that tells their pieces apart "
-            "with --piece-column"
-        )
-    rows = wiring.inspection.vectors(collection)
-    began, done = clock.monotonic_s(), Written(0, 0)
-    with closing(rows), Steps() as steps:
-        first = next(rows, None)
-        if first is not None:
-            steps.begin("writing", None, "vectors")
-            vectors = (
-                Vector(key, piece, np.asarray(numbers, dtype=np.float32))
-                for key, piece, _, _, numbers in chain([first], rows)
-            )
-            for done in VectorTable(target, len(first[-1])).write(vectors):
-                steps.at(done.rows + done.missing)
+    began = clock.monotonic_s()
+    with Steps() as steps:
+        told = steps.step("writing", None, "vectors")
+        done = wiring.exporting.into_table(collection, target, told)
     return {
         "to": masked_url(target.url),
         "table": target.table,
@@ -175,29 +145,18 @@ def _into_table(wiring: Wiring, collection: str, target: Target) -> dict[str, An
     }
 
 
-def _written(
-    rows: Rows, columns: Sequence[str], output: str, format_: str | None
-) -> dict[str, Any]:
+def _written(write: Callable[[Told], Exported], output: str) -> dict[str, Any]:
     from app.cli.parts.progress import Steps
-    from app.storage.sinks.registry import choose
-    from app.storage.sinks.writing import whole
 
-    sink = choose(output, format_)
-    began, count, size_bytes = clock.monotonic_s(), 0, 0
-    with closing(rows), Steps() as steps, whole(output) as stream:
-        steps.begin("writing", None, "rows")
-        for block, rows_in_it in sink.blocks(rows, columns):
-            stream.write(block)
-            count += rows_in_it
-            size_bytes += len(block)
-            steps.at(count)
-    seconds = round(clock.monotonic_s() - began, 3)
+    began = clock.monotonic_s()
+    with Steps() as steps:
+        done = write(steps.step("writing", None, "rows"))
     return {
-        "format": sink.name,
+        "format": done.format,
         "output": output,
-        "rows": count,
-        "bytes": size_bytes,
-        "seconds": seconds,
+        "rows": done.rows,
+        "bytes": done.size_bytes,
+        "seconds": round(clock.monotonic_s() - began, 3),
     }
 
 

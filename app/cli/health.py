@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from app.wiring import Wiring
 
 PANEL = "Operations"
-_MOST_JOBS = 50
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +34,7 @@ def health(
 
     A worker that answers pings may still do nothing, so none is asked. It is what containers'
     health checks call, three times before they believe it: one look may fall between two chunks.
+    What waits for an endpoint that is out of service, or for its hours, is no fault of a worker.
     """
     with wiring_for(config, data) as wiring:
         views = wiring.inspection.pools()
@@ -60,17 +60,16 @@ def _undecided(view: PoolView) -> str | None:
 
 
 def _unanswered(view: PoolView) -> str | None:
-    if view.interactive_waiting == 0 or view.interactive_in_flight > 0:
+    if view.interactive_waiting == 0 or view.interactive_in_flight > 0 or not view.in_service:
         return None
     return f"pool {view.name}: {view.interactive_waiting} people wait and nobody is served"
 
 
 def _unclaimed(wiring: Wiring, view: PoolView) -> str | None:
-    from app.domain.jobs import CLAIMABLE
-
-    if view.batch_in_flight > 0 or view.limit == 0:
+    if view.batch_in_flight > 0:
         return None
-    for job, made in wiring.inspection.jobs(_MOST_JOBS, tuple(CLAIMABLE)):
-        if job.pool == view.name and made.pending > made.retrying:
-            return f"pool {view.name}: job {job.key} has work, places are free, nothing is claimed"
-    return None
+    waiting = wiring.inspection.unclaimed(view.name)
+    if not waiting:
+        return None
+    key = waiting[0].key
+    return f"pool {view.name}: job {key} has work, places are free, nothing is claimed"

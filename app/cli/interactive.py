@@ -18,8 +18,8 @@ from app.errors import GivewayError, Unavailable, UsageError
 if TYPE_CHECKING:
     from celery import Celery
 
+    from app.domain.load import LoadPlan, LoadReport, Waited
     from app.wiring import Wiring
-    from app.worker.load import LoadPlan, LoadReport, Waited
 
 PANEL = "People"
 _GRACE_S = 2.0
@@ -156,7 +156,7 @@ def load(
     """
     from app.cli.parts.bell import celery_that_answers
     from app.cli.parts.models import chat_model, embedding_model
-    from app.worker.load import LoadPlan
+    from app.domain.load import LoadPlan
 
     chosen = _kind(kind)
     with wiring_for(config, data) as wiring:

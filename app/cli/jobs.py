@@ -147,13 +147,13 @@ def retry(
     job: Ref,
     code: Annotated[
         list[str] | None,
-        typer.Option(help="Only items that failed so, such as rate_limited,timeout."),
+        typer.Option(help="Only items that failed so, such as rate_limited,bad_verdict."),
     ] = None,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Try failed items again: all, or those that failed with one of the codes."""
+    """Try failed items again, and those without a judge's verdict: all, or those with a code."""
     from app.cli.parts import bell
     from app.cli.parts.job_view import job_document
 
@@ -162,9 +162,14 @@ def retry(
         moved, again = wiring.steering.retry(job, codes or None)
         if again:
             bell.ring(wiring, moved.pool)
+        view = wiring.inspection.job(moved.key)
         if as_json:
-            view = wiring.inspection.job(moved.key)
             render.json_document({"retried": again, **job_document(view)})
+        elif codes and not again:
+            there = ", ".join(view.failures) or "none"
+            typer.echo(
+                f"nothing of job {moved.key} failed with {', '.join(codes)}; its codes: {there}"
+            )
         else:
             typer.echo(f"{again:,} items of job {moved.key} are tried again; it is {moved.state}")
 

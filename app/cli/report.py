@@ -65,4 +65,5 @@ def report(
 
 def document(found: Report) -> dict[str, Any]:
     """The report as JSON takes it."""
-    return {**asdict(found), "tokens": found.tokens, "money": found.money}
+    sums = {name: getattr(found, name) for name in ("tokens", "rough_tokens", "money")}
+    return asdict(found) | sums

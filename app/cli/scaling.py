@@ -115,7 +115,10 @@ def join(
     with wiring_for(config, data) as wiring, _stopped_by_signals() as stopping:
         found = {one.pool: one for one in wiring.settings.scaling}
         if pool not in found:
-            raise UsageError(f"pool {pool!r} has no [[scaling]]")
+            known = ", ".join(sorted(found)) or "none"
+            raise UsageError(
+                f"pool {pool!r} has no [[scaling]] in the settings; those that do: {known}"
+            )
         stay(_roster(wiring), _spec(found[pool], name, url), stopping, seconds(grace))
     if left is not None:
         left.touch()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from app import clock
 from app.cli import render
 from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
 from app.domain.moments import seconds
 from app.domain.schedules import Missed, Overlap, Rule, RunState, ScheduleState
+from app.errors import UsageError
 
 if TYPE_CHECKING:
     from app.services.launching import JobTemplate
@@ -30,9 +32,27 @@ def register(app: typer.Typer) -> None:
     )
     group.command("list")(list_)
     group.command("next")(next_)
-    for command in (add, pause, resume, run, remove, history):
+    group.command(cls=_Kept)(add)
+    for command in (pause, resume, run, remove, history):
         group.command()(command)
     app.add_typer(group, name="schedules")
+
+
+class _Kept(TyperCommand):
+    """`add`: whoever leaves the -- out is told so, not that the job's options are unknown."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """What typer makes of `args`. UsageError: options of the job without a -- before it."""
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            if "--" in given or "submit" not in given or type(error).__name__ != "NoSuchOption":
+                raise
+            raise UsageError(
+                "the job's own options come after --: giveway schedules add NAME --cron … "
+                "-- submit KIND …"
+            ) from None
 
 
 def add(
@@ -94,6 +114,7 @@ def add(
     """
     from app.cli.parts.keeping import template_of
     from app.cli.parts.schedule_view import document, print_schedule
+    from app.storage.sources.origins import not_there
 
     rule = Rule(
         cron=cron,
@@ -108,6 +129,8 @@ def add(
         template = _within(template_of(command, wiring), window, timezone)
         schedule = wiring.scheduling.add(name, rule, template.model_dump(mode="json"))
         upcoming = wiring.scheduling.upcoming(schedule, 1, clock.now())
+    if (lacking := not_there(template.source.uri)) is not None:
+        render.note(f"{lacking}; it must be there for the control worker when the job is due")
     if missed is Missed.ALL and overlap is Overlap.SKIP:
         render.note("missed runs are all made up for, but only the first finds no job open:")
         render.note("  --overlap queue would run them one after the other")

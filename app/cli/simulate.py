@@ -223,7 +223,7 @@ def _span(values: Sequence[float | None], form: str) -> str:
 def _names(text: str, option: str) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
-        raise ConfigError(f"{option} names nothing")
+        raise ConfigError(f"{option} names nothing; separate names by commas")
     return list(dict.fromkeys(names))
 
 

@@ -221,7 +221,15 @@ _COLUMNS = ("pool", "endpoint", "job_id")
 
 def type_of(event: Event) -> str:
     """The event's type in the log: its class's name in snake case."""
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(event).__name__).lower()
+    return _word(type(event))
+
+
+def _word(kind: type[Event]) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind.__name__).lower()
+
+
+SCALING = tuple(map(_word, (ScaledOut, ScaledIn, ScaleFailed)))
+"""Types of what automatic scaling does."""
 
 
 def columns_of(event: Event) -> dict[str, Any]:

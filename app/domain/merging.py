@@ -34,9 +34,9 @@ class MergeRule:
 
 def bounded(rule: MergeRule, model: str, specs: Sequence[EndpointSpec]) -> MergeRule:
     """`rule` within what every endpoint of `model` takes in one call."""
-    served = serving(model, specs)
-    texts = [spec.max_batch_items for spec in served if spec.max_batch_items is not None]
-    tokens = [spec.max_batch_tokens for spec in served if spec.max_batch_tokens is not None]
+    served = [spec.takes(model) for spec in serving(model, specs)]
+    texts = [takes.items for takes in served if takes.items is not None]
+    tokens = [takes.tokens for takes in served if takes.tokens is not None]
     return replace(
         rule,
         most_texts=min([rule.most_texts, *texts]),

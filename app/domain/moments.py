@@ -20,12 +20,18 @@ _UNITS_S: Final = {
 }
 
 
+_LONGEST_DAYS: Final = 36_500
+
+
 def seconds(text: str) -> float:
-    """`90`, `90s`, `15m`, `1h`, `2d` in seconds. UsageError: something else."""
+    """`90`, `90s`, `15m`, `1h`, `2d` in seconds. UsageError: something else, or over a century."""
     match = _DURATION.fullmatch(text.strip().lower())
     if match is None:
         raise UsageError(f"no duration {text!r}; write it like 30s, 15m, 1h or 2d")
-    return float(match[1]) * _UNITS_S[match[2]]
+    found = float(match[1]) * _UNITS_S[match[2]]
+    if found > _LONGEST_DAYS * _UNITS_S["d"]:
+        raise UsageError(f"the duration {text!r} is too long; at most {_LONGEST_DAYS}d")
+    return found
 
 
 def moment(text: str | None, now: datetime) -> datetime | None:
@@ -36,7 +42,9 @@ def moment(text: str | None, now: datetime) -> datetime | None:
     if text is None:
         return None
     if _DURATION.fullmatch(text.strip().lower()):
-        return now + timedelta(seconds=seconds(text))
+        if (after_s := seconds(text)) == 0:
+            raise UsageError(f"{text!r} has passed already; write it like 8h or 2026-12-01T06:00")
+        return now + timedelta(seconds=after_s)
     try:
         at = datetime.fromisoformat(text.strip())
     except ValueError:

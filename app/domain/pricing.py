@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.domain.routing import EndpointSpec
 
 _MILLION = 1_000_000
+_BUDGET = "budget: "
 
 
 def money(spec: EndpointSpec, prompt_tokens: int, completion_tokens: int = 0) -> float:
@@ -20,7 +21,12 @@ def is_spent(spent: float, budget: float | None) -> bool:
 
 def budget_reason(spent: float, budget: float) -> str:
     """Why a job paused, for the person who must act."""
-    return f"budget: spent {shown(spent)} of {shown(budget)}"
+    return f"{_BUDGET}spent {shown(spent)} of {shown(budget)}"
+
+
+def is_budget_reason(reason: str | None) -> bool:
+    """Whether a job paused since its budget is spent."""
+    return reason is not None and reason.startswith(_BUDGET)
 
 
 def shown(amount: float) -> str:

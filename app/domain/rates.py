@@ -114,6 +114,14 @@ def can_never_fit(budget: Budget, cost: Cost) -> bool:
     return not fits(budget, Used(), cost, interactive=True)
 
 
+def most(budget: Budget, cost: Cost) -> Cost:
+    """`cost`, or the whole budget where that is less."""
+    return Cost(
+        cost.tokens if budget.tokens is None else min(cost.tokens, budget.tokens),
+        cost.requests if budget.requests is None else min(cost.requests, budget.requests),
+    )
+
+
 def wait_s(
     log: Sequence[Reserved], budget: Budget, used: Used, cost: Cost, *, interactive: bool
 ) -> float:

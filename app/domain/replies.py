@@ -17,6 +17,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from app import errors
+from app.domain.cleaning import cleaned
 from app.logs import masked
 
 LONGEST_RETRY_AFTER_S = 3600.0
@@ -114,7 +115,9 @@ def complaint(body: bytes | Mapping[str, Any]) -> Complaint:
 
 
 def safe_message(message: str, sent: Sequence[str] = ()) -> str:
-    """At most 120 characters of `message`, without keys and without what repeats the input."""
+    """At most 120 characters of `message`, without keys, without what repeats the input and without
+    what Postgres refuses."""
+    message = cleaned(message).text
     text = " ".join(_ECHO.sub("", _QUOTED.sub("…", masked(message))).split())
     text = text if len(text) <= _MESSAGE_CHARS else text[: _MESSAGE_CHARS - 1] + "…"
     return "" if _repeats(text, sent) else text

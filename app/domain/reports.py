@@ -110,7 +110,15 @@ class EndpointReport:
     mean_ms: float | None
     prompt_tokens: int
     completion_tokens: int
+    rough_tokens: int
+    """So many of these were guessed: neither did the server tell them, nor could they be counted.
+    """
     money: float
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion together."""
+        return self.prompt_tokens + self.completion_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +152,9 @@ class JobReport:
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """How often a code came: at calls of `batch`, at `interactive` requests, or as the final result
-    of an `item` of the jobs listed (those over all of the job's time)."""
+    """How often a code came: at calls of `batch`, at `interactive` requests, as a `detour` of one
+    (it went on to another endpoint), or as the final result of an `item` of the jobs listed (those
+    over all of the job's time)."""
 
     whose: str
     code: str
@@ -165,18 +174,20 @@ class Report:
     jobs: Sequence[JobReport]
     errors: Sequence[ErrorReport]
     events: Sequence[Mapping[str, Any]]
+    scaling: Sequence[Mapping[str, Any]]
+    """The newest events of automatic scaling, which others in `events` may have crowded out."""
 
     @property
     def tokens(self) -> int:
         """Of all endpoints."""
-        return sum(one.prompt_tokens + one.completion_tokens for one in self.endpoints)
+        return sum(one.tokens for one in self.endpoints)
+
+    @property
+    def rough_tokens(self) -> int:
+        """Those of them that were guessed."""
+        return sum(one.rough_tokens for one in self.endpoints)
 
     @property
     def money(self) -> float:
         """Of all endpoints, by their prices."""
         return sum(one.money for one in self.endpoints)
-
-    @property
-    def scale_events(self) -> list[Mapping[str, Any]]:
-        """Those of automatic scaling."""
-        return [one for one in self.events if str(one["type"]).startswith("scale")]

@@ -10,7 +10,9 @@ from typing import Any
 class Status(StrEnum):
     """How an item ended.
 
-    DONE: answered. UNCHANGED: the same content was there already, no call was made.
+    DONE: answered; with a `code` not all came of it that should have (a judge gave no verdict), and
+    it is tried again like a failed one when a person asks for that. UNCHANGED: the same content was
+    there already, no call was made.
     EMPTY: nothing to send. FAILED: final failure; `code` says which.
     """
 

@@ -14,6 +14,27 @@ model, for those that it stands in for."""
 
 
 @dataclass(frozen=True, slots=True)
+class Takes:
+    """What one request to an endpoint may hold: `items` inputs, `tokens` in all, and in any one
+    input `input_tokens`. None: not known."""
+
+    items: int | None = None
+    tokens: int | None = None
+    input_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelLimits:
+    """What an endpoint takes in a request for `model`, where that is not what it takes for its
+    other models. None: as for those."""
+
+    model: str
+    max_batch_items: int | None = None
+    max_batch_tokens: int | None = None
+    max_input_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EndpointSpec:
     """An endpoint as it is declared. `api_key_env` names a variable; the key is never here."""
 
@@ -35,6 +56,16 @@ class EndpointSpec:
     output_price: float = 0.0
     stands_in_for: tuple[str, ...] = ()
     tokenizer: str | None = None
+    limits: tuple[ModelLimits, ...] = ()
+
+    def takes(self, model: str) -> Takes:
+        """What a request for `model` may hold; what is said of the model itself comes first."""
+        own = next((one for one in self.limits if one.model == model), ModelLimits(model))
+        return Takes(
+            own.max_batch_items or self.max_batch_items,
+            own.max_batch_tokens or self.max_batch_tokens,
+            own.max_input_tokens or self.max_input_tokens,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import islice
+from math import isfinite
 from typing import Any
 
 from cronsim import CronSim, CronSimError
@@ -28,6 +29,9 @@ ON_TIME_S = 60.0
 
 LAUNCHES = RetryPolicy(max_attempts=6, base_s=10.0, max_s=600.0)
 """How often a launch that fails is tried again before its run has failed."""
+
+MOST_JITTER_S = 86_400.0
+"""A day: a run that begins later would be another day's."""
 
 _MOST_AT_ONCE = 5000
 _A_SECOND, _A_MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -119,6 +123,8 @@ def check(rule: Rule) -> None:
         clock_time(rule.done_by)
     if rule.jitter_s < 0 or rule.missed_within_s < 0:
         raise UsageError("jitter and the bound on missed runs cannot be negative")
+    if not (isfinite(rule.missed_within_s) and rule.jitter_s <= MOST_JITTER_S):
+        raise UsageError("jitter is at most a day, and the bound on missed runs is a number")
     if len(rule.cron.split()) != 5:
         raise UsageError(
             f"cron {rule.cron!r} has {len(rule.cron.split())} fields; it wants five: minute, hour, "

@@ -1,16 +1,19 @@
 """Which job gets the next place.
 
-Tenants share alike; within one, the higher priority goes first, and equals share by weight. Where
-that leaves a tie, as it always does with a single place, the earlier deadline goes first, and then
+Tenants share alike; within one, the higher priority goes first, and equals share by weight: each
+has the whole places of its share, and what is left over goes to whoever has used least for its
+weight lately, so that over time the shares are the weights even where places are few. Where that
+leaves a tie, as equal weights do with a single place, the earlier deadline goes first, and then
 whoever has waited longer for its turn, so that nobody starves.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import inf
+from math import ceil, floor, inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,8 @@ class Candidate:
 
     `ready` counts those chunks, `in_flight` its live leases, `tenant_in_flight` those of all jobs
     of its tenant. `waited_s`: since a chunk of it was last leased; infinite: none was yet.
-    `tenant_waited_s`: the same of its tenant.
+    `tenant_waited_s`: the same of its tenant. `used_s`: what its calls took lately, the older the
+    less; None: it made none, or nobody looked.
     """
 
     job_id: int
@@ -34,6 +38,7 @@ class Candidate:
     tenant_in_flight: int = 0
     waited_s: float = inf
     tenant_waited_s: float = inf
+    used_s: float | None = None
 
     @property
     def room(self) -> int:
@@ -43,11 +48,52 @@ class Candidate:
         return max(0, min(self.ready, self.max_in_flight - self.in_flight))
 
 
-def _rank(job: Candidate, tenants: Mapping[str, tuple[int, float]]) -> tuple[float, ...]:
+@dataclass(slots=True)
+class _Peers:
+    """Jobs of one tenant and priority that wait for a place."""
+
+    in_flight: int = 0
+    weight: float = 0.0
+    least: float = inf
+    """What the one has used for its weight that has used least."""
+
+    def add(self, job: Candidate) -> None:
+        self.in_flight += job.in_flight
+        self.weight += job.weight
+        if job.used_s is not None:
+            self.least = min(self.least, job.used_s / job.weight)
+
+    def standing(self, job: Candidate) -> int:
+        """With one place more among them: 0 it is still short of its share's whole places,
+        1 the place is part of its share, 2 it has its share."""
+        share = (self.in_flight + 1) * job.weight / self.weight
+        places = job.in_flight + 1
+        return (places > floor(share + _EXACT)) + (places > ceil(share - _EXACT))
+
+    def used(self, job: Candidate) -> float:
+        """For its weight. A newcomer does not catch up what others had before it came."""
+        return self.least if job.used_s is None else job.used_s / job.weight
+
+
+_EXACT = 1e-9
+
+
+def uneven(jobs: Sequence[Candidate]) -> bool:
+    """Whether jobs of one tenant and priority differ in weight, so that `used_s` counts."""
+    weights: dict[tuple[str, int], float] = {}
+    return any(
+        weights.setdefault((job.tenant, job.priority), job.weight) != job.weight for job in jobs
+    )
+
+
+def _rank(
+    job: Candidate, tenants: Mapping[str, tuple[int, float]], peers: _Peers
+) -> tuple[float, ...]:
     held, waited_s = tenants[job.tenant]
     deadline = job.deadline_at.timestamp() if job.deadline_at else inf
     share, turn = job.in_flight / job.weight, job.waited_s * job.weight
-    return (held, -waited_s, -job.priority, share, deadline, -turn, job.job_id)
+    by_weight = (peers.standing(job), peers.used(job), share)
+    return (held, -waited_s, -job.priority, *by_weight, deadline, -turn, job.job_id)
 
 
 def shared(places: int, jobs: Sequence[Candidate]) -> list[Candidate]:
@@ -60,7 +106,7 @@ def shared(places: int, jobs: Sequence[Candidate]) -> list[Candidate]:
     tenants = {job.tenant: (job.tenant_in_flight, job.tenant_waited_s) for job in jobs}
     waiting = [job for job in jobs if job.room > 0]
     while waiting and len(chosen) < places:
-        best = min(waiting, key=lambda job: _rank(job, tenants))
+        best = _first(waiting, tenants)
         chosen.append(best)
         tenants[best.tenant] = (tenants[best.tenant][0] + 1, 0.0)
         waiting.remove(best)
@@ -68,3 +114,10 @@ def shared(places: int, jobs: Sequence[Candidate]) -> list[Candidate]:
         if after.room > 0:
             waiting.append(after)
     return chosen
+
+
+def _first(waiting: Sequence[Candidate], tenants: Mapping[str, tuple[int, float]]) -> Candidate:
+    peers: defaultdict[tuple[str, int], _Peers] = defaultdict(_Peers)
+    for job in waiting:
+        peers[job.tenant, job.priority].add(job)
+    return min(waiting, key=lambda job: _rank(job, tenants, peers[job.tenant, job.priority]))

@@ -5,12 +5,22 @@ from __future__ import annotations
 from app import errors
 from app.clock import monotonic_s
 from app.domain.inference import ChatRequest, EmbedRequest, Message
+from app.domain.rates import Cost
 from app.inference.wire import Wire
 
 _WITH_HEALTH = frozenset({"vllm", "tei", "llamacpp", "simulated"})
 """Kinds of server whose /health says whether the engine runs; the others list their models."""
 _TEXTS = ("a river", "a stone")
 """Two, so that a reply which lacks its last vector is seen for what it is."""
+
+_TOKENS = 32
+"""More than a probe's request and its answer come to, with whatever a template puts around it."""
+
+
+def probe_cost(task: str | None, model: str | None) -> Cost:
+    """What a probe takes of the endpoint's rate budget, at most."""
+    asks = task is not None and model is not None
+    return Cost(_TOKENS, 2) if asks else Cost(0, 1)
 
 
 def probe(

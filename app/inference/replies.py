@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 import orjson
@@ -21,6 +21,8 @@ from app.domain.inference import (
 )
 
 _LONGEST_LINE = 8 * 1024 * 1024
+_MOST_TOKENS = 100_000_000
+"""Of one call; a server that tells more has miscounted, and a column holds no more than 2^31."""
 
 
 def parsed(body: bytes | bytearray) -> Mapping[str, Any]:
@@ -179,9 +181,16 @@ def _chat_usage(value: Mapping[str, Any], request: ChatRequest, text: str) -> Us
 def _usage(said: object, sent: Iterable[str], text: str | None) -> Usage:
     if isinstance(said, Mapping):
         prompt, completion = said.get("prompt_tokens"), said.get("completion_tokens") or 0
-        if isinstance(prompt, int) and isinstance(completion, int) and prompt > 0:
+        if _is_count(prompt) and _is_count(completion) and prompt > 0:
             return Usage(prompt, completion)
     return Usage(sum(map(rough_tokens, sent)), rough_tokens(text) if text else 0, rough=True)
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    """Whether `value` can be a number of tokens: whole, and of a size that a call may have."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return False
+    return 0 <= value <= _MOST_TOKENS
 
 
 def _model(value: Mapping[str, Any], asked: str) -> str:

@@ -1,6 +1,7 @@
 """Counting tokens: a server's tokenize call, then a tokenizer file, then a guess.
 
-What cannot be asked is not asked again for a while, and the next best counts instead.
+What cannot be asked is not asked again for a while, and the next best counts instead. A tokenize
+call is a request like others, so it is made only where the endpoint's rate budget has room for it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from app import clock, errors
 from app.domain.routing import EndpointSpec
-from app.domain.tokens import Basis, Counted, Rough, Tokens
+from app.domain.tokens import Basis, Counted, Rough
 from app.inference.wire import Wire
 from app.inference.wires import Wires
 
@@ -25,6 +27,16 @@ _AGAIN_AFTER_S = 60.0
 """A server whose tokenize call failed is left out of counting for so long."""
 _MOST_CALLS = 8
 """vLLM and llama.cpp take one text a call: more texts than this are counted in another way."""
+
+
+Ask = Callable[[int, float], AbstractContextManager[None]]
+"""Within it so many requests are made, in so many seconds. BudgetSpent, DatabaseUnavailable: not
+now."""
+
+
+def uncounted(requests: int, deadline_s: float) -> AbstractContextManager[None]:  # noqa: ARG001
+    """As many as you like."""
+    return nullcontext()
 
 
 class FileTokens:
@@ -111,24 +123,35 @@ class ServerTokens:
 class Best:
     """The best count to be had now: each counter in turn until one answers; a guess in the end."""
 
-    def __init__(self, server: ServerTokens | None, file: FileTokens | None) -> None:
+    def __init__(
+        self, server: ServerTokens | None, file: FileTokens | None, ask: Ask = uncounted
+    ) -> None:
         self._server = server
         self._file = file
+        self._ask = ask
         self._ask_at_s = 0.0
 
     def count(self, texts: Sequence[str]) -> Counted:
         """A count a text. Never raises."""
         if not texts:
             return Counted((), Basis.ROUGH)
-        return self._by_server(texts) or self._by_file(texts) or Rough().count(texts)
+        return self._by_server(texts) or self.count_here(texts)
+
+    def count_here(self, texts: Sequence[str]) -> Counted:
+        """The same without asking the server."""
+        return self._by_file(texts) or Rough().count(texts)
 
     def _by_server(self, texts: Sequence[str]) -> Counted | None:
         if self._server is None or clock.monotonic_s() < self._ask_at_s:
             return None
-        if not self._server.many and len(texts) > _MOST_CALLS:
+        calls = 1 if self._server.many else len(texts)
+        if calls > _MOST_CALLS:
             return None
         try:
-            return self._server.count(texts)
+            with self._ask(calls, calls * _DEADLINE_S):
+                return self._server.count(texts)
+        except (errors.BudgetSpent, errors.DatabaseUnavailable):
+            return None
         except errors.ModelMissing:
             self._server = None  # It has no such call.
         except errors.EndpointError as error:
@@ -150,19 +173,22 @@ class Best:
 class Counters:
     """A counter an endpoint and model, made on first use. Thread-safe."""
 
-    def __init__(self, wires: Wires) -> None:
+    def __init__(
+        self, wires: Wires, ask: Callable[[EndpointSpec], Ask] = lambda _: uncounted
+    ) -> None:
         self._wires = wires
+        self._ask = ask
         self._made: dict[tuple[str, str], Best] = {}
         self._files: dict[str, FileTokens] = {}
         self._lock = threading.Lock()
 
-    def of(self, spec: EndpointSpec, model: str) -> Tokens:
+    def of(self, spec: EndpointSpec, model: str) -> Best:
         """How `model` of that endpoint counts."""
         with self._lock:
             made = self._made.get((spec.name, model))
             if made is None:
                 made = self._made[spec.name, model] = Best(
-                    self._server(spec, model), self._file(spec)
+                    self._server(spec, model), self._file(spec), self._ask(spec)
                 )
             return made
 

@@ -164,6 +164,15 @@ def models_of(kind: Kind, params: Params) -> tuple[str, ...]:
     return (params.model,) if said is None else tuple(dict.fromkeys(said(params)))
 
 
+def fields_of(kind: Kind, params: Params) -> Mapping[str, bool]:
+    """Fields of an item that the kind looks at beside `text`, and whether each item must have them.
+
+    A kind that looks at some has `fields(params)`, which says so.
+    """
+    said = getattr(kind, "fields", None)
+    return {} if said is None else dict(said(params))
+
+
 def by_text(items: Sequence[Item], params: Params) -> Prepared:
     """`prepare` for a kind that sends each item's text as it is; a blank one is never sent."""
     hashes = ContentHash(params.model_dump(mode="json"))
@@ -183,9 +192,16 @@ def checked(kind: Kind, raw: Mapping[str, Any]) -> Params:
     try:
         return kind.params.model_validate(dict(raw))
     except ValidationError as error:
-        known = ", ".join(sorted(kind.params.model_fields))
+        found = error.errors(include_input=False, include_url=False)
         faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc'])) or kind.name}: {fault['msg']}"
-            for fault in error.errors(include_input=False, include_url=False)
+            ": ".join(filter(None, (".".join(map(str, fault["loc"])), _said(fault["msg"]))))
+            for fault in found
         )
-        raise BadParams(f"{kind.name}: {faults}; known parameters: {known}") from None
+        is_name = any(fault["type"] in ("extra_forbidden", "missing") for fault in found)
+        known = f"; known parameters: {', '.join(sorted(kind.params.model_fields))}"
+        raise BadParams(f"{kind.name}: {faults}{known * is_name}") from None
+
+
+def _said(message: str) -> str:
+    """What pydantic says, without its word for an error of ours."""
+    return message.removeprefix("Value error, ")

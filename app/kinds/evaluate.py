@@ -16,9 +16,19 @@ from app.domain.jobs import NO_MODEL
 from app.domain.results import Item, ItemResult, Status
 from app.errors import UnknownName
 from app.kinds.base import Call, Calls, Params, Prepared, Unit
-from app.kinds.scorers.base import Asking, Case, Local, Options, Score, State, said, unscored
+from app.kinds.scorers.base import (
+    NO_EXPECTED,
+    Asking,
+    Case,
+    Local,
+    Options,
+    Score,
+    State,
+    said,
+    unscored,
+)
 from app.kinds.scorers.registry import missing, scorer
-from app.kinds.templating import checked_template, rendered
+from app.kinds.templating import checked_template, fields_of, rendered
 
 EXPECTED, OUTPUT = "expected", "output"
 """Fields of an item: what the answer should be, and an answer that is there already."""
@@ -109,6 +119,14 @@ class Evaluate:
         ]
         return (*(() if params.model == NO_MODEL else (params.model,)), *asked)
 
+    def fields(self, params: EvaluateParams) -> dict[str, bool]:
+        """The answers, where they are given; those that the prompt names, where not; and what the
+        answers should be, without which some scorers have no score for any item."""
+        given = params.model == NO_MODEL
+        named = {OUTPUT} if given else fields_of(params.prompt) - {"text"}
+        must = any(_compares(name, params) for name in params.scorers)
+        return {EXPECTED: must} | dict.fromkeys(sorted(named), True)
+
     def prepare(self, items: Sequence[Item], params: EvaluateParams) -> Prepared:
         """Each item's prompt, or its given answer; what has neither ends here."""
         hashes = ContentHash(params.model_dump(mode="json"))
@@ -148,7 +166,29 @@ class Evaluate:
             ]
             for name in params.scorers
         }
-        return ItemResult(item.seq, Status.DONE, output={"answers": answers, "scores": scores})
+        output = {"answers": answers, "scores": scores}
+        return ItemResult(item.seq, Status.DONE, code=_no_verdict(scores), output=output)
+
+
+def _compares(name: str, params: EvaluateParams) -> bool:
+    """Whether the scorer says of an answer without an expected one that it lacks that."""
+    one, options, case = scorer(name), params.of(name), Case("", "")
+    try:
+        if isinstance(one, Asking):
+            asks = bool(one.ask(case, options))
+            return not asks and one.read(case, {}, options).code == NO_EXPECTED
+        return isinstance(one, Local) and one.score(case, options).code == NO_EXPECTED
+    except Exception:  # noqa: BLE001 - a scorer that breaks says so for each item
+        return False
+
+
+def _no_verdict(scores: Mapping[str, Sequence[Mapping[str, Any]]]) -> str | None:
+    """The code of the first metric that has no score since its judge gave none; None: all have."""
+    for marks in scores.values():
+        invalid = [one["code"] for one in marks if one.get("state") == State.JUDGE_INVALID]
+        if invalid and not any("value" in one for one in marks):
+            return str(invalid[0])
+    return None
 
 
 def _question(item: Item) -> str:

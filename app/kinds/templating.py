@@ -20,7 +20,7 @@ _TEMPLATES = ImmutableSandboxedEnvironment(
 def checked_template(prompt: str) -> str:
     """`prompt`, if it is a template; ValueError says why it is none."""
     try:
-        _TEMPLATES.parse(prompt)
+        _template(prompt)
     except TemplateError as error:
         raise ValueError(f"not a template: {error.message}") from None
     return prompt

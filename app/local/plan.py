@@ -23,9 +23,6 @@ from app.local.spec import ProcessSpec
 from app.local.state import Addresses
 from app.settings import Settings
 
-CONTROL_THREADS = 8
-"""Two launches, the webhooks and an index may take long; ticks must find a thread all the same."""
-
 
 @dataclass(frozen=True, slots=True)
 class StackPlan:
@@ -57,7 +54,7 @@ def plan(settings: Settings, options: StackOptions, choices: Choices) -> StackPl
     for queue, threads in (
         (INTERACTIVE, settings.interactive_threads),
         (BATCH, settings.batch_threads),
-        (CONTROL, CONTROL_THREADS),
+        (CONTROL, settings.control_threads),
     ):
         if options.wants(queue):
             specs.append(

@@ -6,6 +6,8 @@ cost at that moment: one micro-batch a place that the job holds.
 
 from __future__ import annotations
 
+from math import isfinite
+
 from sqlalchemy import Connection
 
 from app.domain.jobs import CLAIMABLE, Job, JobState
@@ -31,6 +33,8 @@ def paused_by_budget(tx: Connection, job: Job, *, has_more: bool) -> bool:
 
 def check_budget(tx: Connection, job: Job, budget: float | None) -> None:
     """UsageError where the job, let run with `budget` (None: its own), would pause at once."""
+    if budget is not None and not isfinite(budget):
+        raise UsageError(f"a budget is a sum of money, not {budget:g}")
     bound = job.budget if budget is None else budget
     if bound is None:
         return

@@ -14,7 +14,9 @@ from app.inference.wire import Wire
 from app.inference.wires import Wires
 from app.kinds.base import Answer, Call, OneCall, Read, Unit
 from app.services.claiming import Claimed
+from app.services.kind_faults import code_of
 from app.services.rates import Rates
+from app.services.usage import with_usage
 from app.services.work import Work
 
 _HONOUR_PRIORITY = frozenset({"vllm", "simulated"})
@@ -32,10 +34,17 @@ class Caller:
     deadline_s: float
 
     def called(self, work: Work, batch: Sequence[Unit]) -> Read:
-        """What the kind reads in the endpoint's answer. Raises a leaf of EndpointError."""
-        assert isinstance(work.kind, OneCall)
-        reply = self.reply_to(work, work.kind.request(batch, work.params))
-        return work.kind.read(batch, reply, work.params)
+        """What the kind reads in the endpoint's answer.
+
+        Raises a leaf of EndpointError, and KindFault where the kind's own code failed.
+        """
+        kind = work.kind
+        assert isinstance(kind, OneCall)
+        with code_of(kind.name):
+            request = kind.request(batch, work.params)
+        reply = self.reply_to(work, request)
+        with code_of(kind.name):
+            return kind.read(batch, reply, work.params)
 
     def reply_to(self, work: Work, request: Call) -> Answer:
         """The answer to one request of the chunk. Raises a leaf of EndpointError."""
@@ -55,7 +64,9 @@ class Caller:
                 reply = wire.embed(request, deadline_s=self.deadline_s, dim=dimension)
             else:
                 reply = _streamed(work, wire, request, self.deadline_s)
+            reply = with_usage(reply, request, self.counters.of(spec, request.model).count)
             hold.used(reply.usage)
+        work.rough = reply.usage.rough
         return reply
 
     def too_long(self, claimed: Claimed, units: Sequence[Unit]) -> dict[int, int]:
@@ -63,7 +74,7 @@ class Caller:
 
         Only what is known: a text is not refused by a guess, nor counted where it surely fits.
         """
-        most = claimed.endpoint.max_input_tokens
+        most = claimed.takes.input_tokens
         if most is None:
             return {}
         long = [unit for unit in units if not surely_fits(unit.text, most)]

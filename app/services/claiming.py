@@ -8,10 +8,10 @@ from sqlalchemy import Connection
 
 from app.domain.chunks import Lease
 from app.domain.jobs import CLAIMABLE, NO_MODEL, Job
-from app.domain.routing import DEGRADED, Choice, EndpointSpec, batch_roles, chosen
-from app.domain.throttle.decide import limit_now
+from app.domain.routing import DEGRADED, Choice, EndpointSpec, Takes, batch_roles, chosen
 from app.services.pools import Pool, current
 from app.services.rates import with_budget_left
+from app.services.room import batch_limit
 from app.storage.chunk_store import ChunkStore
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore, Occupancy
@@ -29,6 +29,11 @@ class Claimed:
     def endpoint(self) -> EndpointSpec:
         """Whose place it holds."""
         return self.choice.spec
+
+    @property
+    def takes(self) -> Takes:
+        """What one request of it may hold."""
+        return self.endpoint.takes(self.choice.model)
 
     @property
     def stand_in(self) -> str | None:
@@ -54,17 +59,18 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
     row = limits.lock(pool.name)
     if row is None:
         return NotNow("no_limit_row")
-    pool = with_budget_left(tx, current(tx, pool, row))
+    pool = current(tx, pool, row)
     occupancy = limits.occupancy(pool.name)
     people = occupancy.interactive_total + occupancy.queued
-    if occupancy.batch_total >= limit_now(row.state, people, pool.bounds, row.now):
+    if occupancy.batch_total >= batch_limit(pool, row, people):
         return NotNow("limit")
+    pool = with_budget_left(tx, pool)
     if occupancy.batch_total + occupancy.interactive_total >= pool.bounds.total:
         return NotNow("total")
     cap = job.max_in_flight
     if cap is not None and JobStore(tx).in_flight(job.id, pool.name) >= cap:
         return NotNow("job_cap")
-    places = [_nowhere(pool)] if job.model == NO_MODEL else _best_two(job, pool, occupancy)
+    places = places_for(job, pool, occupancy)
     if not places:
         return NotNow("endpoints")
     chunks = ChunkStore(tx)
@@ -78,8 +84,11 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
     return NotNow("nothing_ready")
 
 
-def _best_two(job: Job, pool: Pool, occupancy: Occupancy) -> list[Choice]:
-    """The endpoint that should have the next chunk, and the one that should if it may not."""
+def places_for(job: Job, pool: Pool, occupancy: Occupancy) -> list[Choice]:
+    """The endpoint that should have the next chunk, and the one that should if it may not; none:
+    no endpoint that serves the job has room and is in service."""
+    if job.model == NO_MODEL:
+        return [_nowhere(pool)]
     best: list[Choice] = []
     roles = batch_roles(job.failover, job.model, pool.endpoints, pool.health)
     in_flight = at_endpoints(pool, occupancy)

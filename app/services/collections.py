@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from app.domain.fingerprint import fingerprint
 from app.domain.results import Item
-from app.errors import Conflict, NotFound, UsageError
+from app.errors import Conflict, NotFound, StateConflict, UsageError
 from app.kinds.base import checked
 from app.kinds.registry import kind as kind_named
 from app.services.submission import JobRequest
@@ -83,11 +83,18 @@ class Collections:
             jobs = store.newest_jobs(collection.id)
             given: Iterable[tuple[Iterator[Item], dict[str, Any]]]
             if items is None:
+                gone = next((job.key for job in jobs if not job.kept), None)
+                if gone is not None:
+                    raise StateConflict(
+                        f"the items of job {gone!r}, the newest of its source, are no longer kept "
+                        "([retention] keep_jobs_days); compare with the source itself: giveway "
+                        f"embeddings verify {name} FILE, or --source URL"
+                    )
                 ledger = CollectionStore(reading)
-                given = ((ledger.given(job_id), raw) for job_id, raw in jobs)
+                given = ((ledger.given(job.id), job.params) for job in jobs)
                 against = f"the ledger of {len(jobs)} " + ("job" if len(jobs) == 1 else "jobs")
             else:
-                how = params or (jobs[0][1] if jobs else None)
+                how = params or (jobs[0].params if jobs else None)
                 if how is None:
                     raise UsageError(
                         f"collection {name!r} has no completed job whose parameters say how its "

@@ -35,11 +35,16 @@ class Endpoints:
         declared = {spec.name: spec for spec in self._pools.endpoints}
         if name in declared:
             return declared[name]
+        known = self.specs()
+        if name not in known:
+            raise _unknown(name, list(known))
+        return known[name]
+
+    def specs(self) -> dict[str, EndpointSpec]:
+        """Every endpoint by its name, as it is declared or was added."""
         with self._database.transaction() as tx:
             added = {spec.name: spec for spec in EndpointStore(tx).added(draining=True)}
-        if name not in added:
-            raise _unknown(name, [*declared, *added])
-        return added[name]
+        return added | {spec.name: spec for spec in self._pools.endpoints}
 
     def add(self, spec: EndpointSpec) -> None:
         """Add it: every process sees it from its next look on.

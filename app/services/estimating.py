@@ -14,7 +14,7 @@ from app.domain.estimates import Figure, Pace
 from app.domain.inference import ChatRequest, EmbedRequest, rough_tokens
 from app.domain.packing import packed
 from app.domain.results import Item, ItemResult, Status
-from app.domain.routing import EndpointSpec, serving
+from app.domain.routing import EndpointSpec, Takes, serving
 from app.domain.throttle.decide import limit_now
 from app.domain.tokens import Basis, Tokens
 from app.kinds.base import Calls, Kind, ManySteps, Params, Unit, checked, models_of
@@ -22,7 +22,7 @@ from app.kinds.registry import kind as kind_named
 from app.services.items import SourceItems
 from app.services.launching import JobTemplate
 from app.services.models import pool_of
-from app.services.pools import Pool, Pools
+from app.services.pools import Pool, Pools, current, with_added
 from app.services.vectors import Known
 from app.services.work import BatchLimits
 from app.storage.call_store import CallStore
@@ -115,7 +115,7 @@ class Estimating:
         kind = kind_named(template.kind)
         params = checked(kind, template.params)
         models = models_of(kind, params)
-        pool = pool_of(self._database, self._pools, models)
+        pool = pool_of(self._database, with_added(self._database, self._pools), models)
         model = models[0] if models else None
         specs = serving(model, pool.endpoints) if model else []
         name = kind.collection(params)
@@ -175,9 +175,9 @@ class Estimating:
     ) -> _Counts:
         counts = _Counts()
         collection = self._collection(name, params)
-        spec = specs[0] if specs else None
-        most_items = (spec and spec.max_batch_items) or self._limits.micro_batch_items
-        most_tokens = (spec and spec.max_batch_tokens) or self._limits.micro_batch_tokens
+        takes = specs[0].takes(models_of(kind, params)[0]) if specs else Takes()
+        most_items = takes.items or self._limits.micro_batch_items
+        most_tokens = takes.tokens or self._limits.micro_batch_tokens
         # By chunks, because no call holds items of two.
         for chunk in _chunks(items, template.chunk_items or self._chunk_items):
             counts.items += len(chunk)
@@ -242,8 +242,9 @@ class Estimating:
             if row is None:
                 return pool.bounds.floor
             occupancy = limits.occupancy(pool.name)
+            bounds = current(tx, self._pools.named(pool.name), row).bounds
         people = occupancy.interactive_total + occupancy.queued
-        return limit_now(row.state, people, pool.bounds, clock.now())
+        return limit_now(row.state, people, bounds, clock.now())
 
 
 def _contents(call: ChatRequest) -> tuple[str, ...]:
@@ -251,6 +252,6 @@ def _contents(call: ChatRequest) -> tuple[str, ...]:
 
 
 def _chunks(items: SourceItems, size: int) -> Iterator[list[Item]]:
-    numbered = (Item(seq, r.key, r.payload) for seq, r in enumerate(items.records(), start=1))
+    numbered = items.items()
     while chunk := list(islice(numbered, size)):
         yield chunk

@@ -12,6 +12,7 @@ from app.domain.evaluation.summary import Summary, refusal, summarised
 from app.domain.jobs import Job
 from app.errors import NotFound, StateConflict
 from app.kinds.scorers.registry import scorer
+from app.services.kept import check_kept
 from app.storage.database import Database
 from app.storage.evaluation_store import EvaluationStore
 from app.storage.job_store import JobStore
@@ -45,7 +46,8 @@ class Evaluation:
         self._database = database
 
     def run(self, reference: str, most_unscored: float = MOST_UNSCORED) -> Run:
-        """The run with this key or id. NotFound: there is none; StateConflict: it is no run."""
+        """The run with this key or id. NotFound: there is none; StateConflict: it is no run, or its
+        scores are no longer kept."""
         with self._database.transaction() as tx:
             job = JobStore(tx).find(reference)
             if job is None:
@@ -54,6 +56,7 @@ class Evaluation:
                 raise StateConflict(
                     f"job {job.key!r} is of kind {job.kind}; only a job of kind {KIND} has scores"
                 )
+            check_kept(job)
             items = [
                 item_of(row.key, row.content, row.status, row.code, row.scores)
                 for row in EvaluationStore(tx).scored(job.id)

@@ -9,14 +9,16 @@ from typing import Any
 
 from app import clock
 from app.domain.chunks import Chunk
-from app.domain.jobs import Job, JobState, Progress
-from app.domain.throttle.decide import limit_now
+from app.domain.jobs import CLAIMABLE, Job, JobState, Progress
+from app.domain.routing import HEALTHY
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Reason
 from app.errors import NotFound
-from app.services.claiming import claimable
+from app.services.claiming import claimable, places_for
 from app.services.holding import held_back
 from app.services.pools import Pools, current
+from app.services.rates import with_budget_left
+from app.services.room import batch_limit
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
@@ -25,6 +27,9 @@ from app.storage.request_store import RequestStore
 from app.storage.result_store import ResultStore
 from app.storage.vector_store import VectorStore
 from app.storage.webhook_store import WebhookStore
+
+_MOST_OPEN = 500
+"""So many jobs that may be claimed are looked at, the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,8 @@ class PoolView:
     tuned: Mapping[str, Any]
     """What an operator changed at run time, over what the settings say. Empty: nothing."""
     reading: Reading
+    in_service: bool = True
+    """Whether some endpoint of it gets work now."""
 
 
 class Inspection:
@@ -133,7 +140,7 @@ class Inspection:
             occupancy = limits.occupancy(name)
             reading = RequestStore(tx).reading(name, pool.policy, row.now)
         people = occupancy.interactive_total + occupancy.queued
-        limit = limit_now(row.state, people, pool.bounds, row.now)
+        limit = batch_limit(pool, row, people)
         is_old = row.state.valid_until is None or row.now > row.state.valid_until
         return PoolView(
             name=name,
@@ -154,7 +161,39 @@ class Inspection:
             override=row.override,
             tuned=row.tuned,
             reading=reading,
+            in_service=any(
+                pool.health.get(spec.name, HEALTHY).usable(model)
+                for spec in pool.endpoints
+                for model in spec.models
+            ),
         )
+
+    def unclaimed(self, name: str) -> list[Job]:
+        """Jobs of the pool of which a worker could claim a chunk at this moment.
+
+        None of those that wait for their hours, a retry's time, other jobs or an endpoint.
+        """
+        pool = self._pools.named(name)
+        with self._database.transaction() as tx:
+            limits, jobs = LimitStore(tx), JobStore(tx)
+            row = limits.read(name)
+            if row is None:
+                return []
+            pool = current(tx, pool, row)
+            occupancy = limits.occupancy(name)
+            people = occupancy.interactive_total + occupancy.queued
+            taken = occupancy.batch_total + occupancy.interactive_total
+            limit = batch_limit(pool, row, people)
+            pool = with_budget_left(tx, pool)
+            if occupancy.batch_total >= limit or taken >= pool.bounds.total:
+                return []
+            ids = {
+                one.job_id
+                for one in jobs.candidates(name, 1)
+                if one.max_in_flight is None or one.in_flight < one.max_in_flight
+            }
+            open_ones = [job for job in jobs.listed(_MOST_OPEN, CLAIMABLE) if job.id in ids]
+        return [job for job in open_ones if places_for(job, pool, occupancy)]
 
     def decisions(self, pool: str, most: int, since_s: float | None) -> list[dict[str, Any]]:
         """The newest decisions of a pool, oldest first."""

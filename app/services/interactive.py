@@ -74,13 +74,15 @@ class Interactive:
         """The pool that serves `model`."""
         return pool_for(self._database, self._pools, model).name
 
-    def cancel(self, request_id: UUID) -> str | None:
+    def cancel(self, request_id: UUID, *, even_running: bool = True) -> str | None:
         """Nobody waits for the request any more: it is not sent, or its call is closed.
 
-        Its state before; None: its message has not come yet, and is dropped when it does.
+        Its state before; None: its message has not come yet, and is dropped when it does. Without
+        `even_running` only a request that waits for a place is taken back; None: it does not.
         """
         with self._database.transaction() as tx:
-            return RequestStore(tx).cancel(request_id)
+            store = RequestStore(tx)
+            return store.cancel(request_id) if even_running else store.cancel_queued(request_id)
 
     def run(self, request: NewRequest, asked: ChatRequest | EmbedRequest) -> Answered:
         """The first endpoint's answer. Raises a leaf of EndpointError; the row then says its code.
@@ -167,6 +169,7 @@ class Interactive:
                 [one.prompt_tokens for one in shares],
                 [one.completion_tokens for one in shares],
                 [money(spec, one.prompt_tokens, one.completion_tokens) for one in shares],
+                rough=served.reply.usage.rough,
             )
             self._serving.answered(tx, served.choice, party.task_type)
             if party.ride is not None:

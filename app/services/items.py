@@ -12,6 +12,7 @@ import orjson
 
 from app.domain.cleaning import JSON
 from app.domain.fingerprint import canonical, fingerprint
+from app.domain.results import Item
 from app.errors import BadSource
 from app.storage.item_store import Row
 from app.storage.sources.base import Asked, Place, ReadOptions, Record
@@ -90,6 +91,11 @@ class SourceItems:
             yield record
             if count % _TOLD_EVERY == 0:
                 self._told_loading(count)
+
+    def items(self) -> Iterator[Item]:
+        """The same as items, numbered from 1."""
+        for seq, record in enumerate(self.records(), start=1):
+            yield Item(seq, record.key, record.payload)
 
     def skipped(self) -> int:
         """Bad lines that were passed over."""

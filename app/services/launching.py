@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -26,13 +27,15 @@ from app.domain.jobs import Failover
 from app.domain.moments import moment
 from app.domain.windows import Window, parsed
 from app.errors import UsageError
-from app.kinds.base import checked
+from app.kinds.base import checked, fields_of
 from app.kinds.registry import kind as kind_named
 from app.services.items import SourceItems, Told, opened_items, untold
 from app.services.submission import JobRequest, Submission, Submitted
 from app.storage.sources.base import Asked, ReadOptions
 from app.storage.sources.origins import kept_as
 
+MOST = 1_000_000
+"""Priorities, weights and places are no larger: larger ones are slips, and no column holds them."""
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 
 
@@ -95,6 +98,16 @@ class WebhookTemplate(_Value):
     url: Annotated[str, Field(pattern=r"^https?://[^\s/]+")]
     secret_env: Variable
 
+    @field_validator("url")
+    @classmethod
+    def _has_no_password(cls, url: str) -> str:
+        if "@" in urlsplit(url).netloc:
+            raise UsageError(
+                "a user or password in the webhook's URL would be kept in the database; leave it "
+                "out: calls are signed with the secret"
+            )
+        return url
+
 
 class JobTemplate(_Value):
     """All that can be asked of a job. `params` hold the model too.
@@ -108,14 +121,14 @@ class JobTemplate(_Value):
     params: dict[str, Any]
     source: SourceTemplate
     name: str | None = None
-    priority: int = 0
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    priority: Annotated[int, Field(ge=-MOST, le=MOST)] = 0
+    weight: Annotated[float, Field(gt=0, le=MOST)] = 1.0
     tenant: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")] = "default"
-    max_in_flight: Annotated[int, Field(ge=1)] | None = None
+    max_in_flight: Annotated[int, Field(ge=1, le=MOST)] | None = None
     may_yield: bool = True
     chunk_items: Annotated[int, Field(ge=1, le=100_000)] | None = None
     failover: Failover = Failover.WAIT
-    budget: Annotated[float, Field(gt=0)] | None = None
+    budget: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     deadline: str | None = None
     window: str | None = None
     after: tuple[str, ...] = ()
@@ -149,15 +162,34 @@ class JobTemplate(_Value):
 
 
 def checked_template(raw: Mapping[str, Any]) -> JobTemplate:
-    """`raw` (such as a schedule's row) as a template. UsageError names each fault."""
+    """`raw` (such as a schedule's row) as a template. UsageError and its leaves: each fault."""
     try:
-        return JobTemplate.model_validate(raw)
+        template = JobTemplate.model_validate(raw)
     except ValidationError as error:
         faults = "; ".join(
             f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
             for fault in error.errors(include_input=False, include_url=False)
         )
         raise UsageError(f"no such job can be: {faults}") from None
+    _check_fields(template)
+    return template
+
+
+def _check_fields(template: JobTemplate) -> None:
+    """UsageError: the kind looks at a field of each item that no item will have."""
+    source = template.source
+    if source.text_field is None and not source.fields:
+        return  # Items are whole records; what is in them is not known yet.
+    kind = kind_named(template.kind)
+    asked = fields_of(kind, checked(kind, template.params))
+    missing = [name for name, must in asked.items() if must and name not in source.fields]
+    if missing:
+        names = ", ".join(repr(name) for name in missing)
+        has = ", ".join(filter(None, (source.text_field and "text", *sorted(source.fields))))
+        raise UsageError(
+            f"a job of kind {kind.name} like this looks at {names} of each item, but items have "
+            f"only {has}; say which column it is, with --field {missing[0]}=COLUMN"
+        )
 
 
 def _window(said: str | None) -> Window | None:

@@ -9,8 +9,11 @@ from app.domain.routing import PRIMARY
 from app.domain.throttle.decide import limit_now
 from app.domain.throttle.values import Bounds, State
 from app.services.pools import Pool, tuned
+from app.services.room import with_reserve
 from app.storage.gauge_store import EndpointGauges, PoolGauges
 from app.storage.report_store import Targets
+
+_IN_SERVICE = frozenset({"ready", "slow"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +36,14 @@ def pool_now(pool: Pool, now: PoolGauges, endpoints: Sequence[EndpointGauges]) -
     bounds = replace(
         pool.bounds, total=pool.bounds.total + more, batch_max=pool.bounds.batch_max + more
     )
-    people = now.interactive + now.queued
+    primaries = [one for one in endpoints if one.pool == pool.name and one.role == PRIMARY]
+    places = sum(one.max_concurrency for one in primaries if one.state in _IN_SERVICE)
+    away = sum(one.max_concurrency for one in primaries) - places
+    limit = limit_now(State.from_json(now.state), now.interactive + now.queued, bounds, now.now)
     policy = pool.policy
     return PoolNow(
         bounds,
-        limit_now(State.from_json(now.state), people, bounds, now.now),
+        with_reserve(limit, places, away, bounds),
         Targets(
             pool.name,
             policy.target_p95_ms,

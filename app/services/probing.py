@@ -14,9 +14,10 @@ from app import clock, errors
 from app.domain.events import EndpointProbed, EndpointSlow, Observer
 from app.domain.health import FAULTS, is_slow, probed
 from app.domain.routing import EndpointSpec
-from app.inference.health import probe
+from app.inference.health import probe, probe_cost
 from app.inference.wires import Wires
 from app.services.pools import Pools
+from app.services.rates import Rates
 from app.services.standing import Rules
 from app.storage.database import Database
 from app.storage.endpoint_store import Due, EndpointStore
@@ -36,11 +37,18 @@ class Probing:
     """The use case behind the tick `giveway.control.probe`."""
 
     def __init__(
-        self, database: Database, pools: Pools, wires: Wires, rules: Rules, observer: Observer
+        self,
+        database: Database,
+        pools: Pools,
+        wires: Wires,
+        rates: Rates,
+        rules: Rules,
+        observer: Observer,
     ) -> None:
         self._database = database
         self._pools = pools
         self._wires = wires
+        self._rates = rates
         self._rules = rules
         self._observer = observer
 
@@ -84,10 +92,12 @@ class Probing:
         return {name: slow for name, (slow, _) in changed.items()}
 
     def _probe(self, due: Due) -> None:
-        with suppress(errors.DatabaseUnavailable):  # The lease runs out, and another probe comes.
+        # The lease runs out, and another probe comes.
+        with suppress(errors.DatabaseUnavailable, errors.BudgetSpent):
             self._conclude(due, self._found(due))
 
     def _found(self, due: Due) -> errors.EndpointError | None:
+        """What is wrong with it; None: nothing. BudgetSpent: it may not be asked now."""
         spec = due.added or self._declared(due)
         if spec is None:
             return errors.ModelMissing("no process that probes knows this endpoint")
@@ -97,7 +107,10 @@ class Probing:
             log.warning("cannot probe: %s", error)
             return errors.ConnectionFailed(str(error))
         deadline_s = self._rules.health.probe_timeout_s
-        return probe(wire, spec.kind, due.task, due.model, deadline_s=deadline_s)
+        with self._rates.beside(
+            spec, probe_cost(due.task, due.model), deadline_s=deadline_s, interactive=True
+        ):
+            return probe(wire, spec.kind, due.task, due.model, deadline_s=deadline_s)
 
     def _declared(self, due: Due) -> EndpointSpec | None:
         return next((spec for spec in self._pools.endpoints if spec.name == due.name), None)

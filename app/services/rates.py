@@ -23,6 +23,7 @@ from app.domain.rates import (
     budget_of,
     can_never_fit,
     fits,
+    most,
     wait_s,
 )
 from app.domain.routing import EndpointHealth, EndpointSpec
@@ -71,7 +72,7 @@ class Rates:
         window_s: float = WINDOW_S,
     ) -> None:
         self._database = database
-        self._counters = counters
+        self.counters = counters
         self._patience_s = patience_s
         self._window_s = window_s
 
@@ -95,12 +96,39 @@ class Rates:
             yield Hold(Cost())
             return
         hold = Hold(self._cost(spec, budget, request, interactive=interactive))
-        number = self._reserved(spec, budget, hold.cost, deadline_s, interactive=interactive)
+        number = self._reserved(
+            spec, budget, hold.cost, deadline_s, interactive=interactive, has_time=not interactive
+        )
         try:
             yield hold
         finally:
             if number is not None:
                 self._settle(number, hold.cost)
+
+    @contextmanager
+    def beside(
+        self, spec: EndpointSpec, cost: Cost, *, deadline_s: float, interactive: bool
+    ) -> Iterator[None]:
+        """Ask the endpoint something that is no call of a job or a person: it counts like one.
+
+        BudgetSpent where there is no room now; what is more than the whole budget takes all of it.
+        `interactive`: what people are kept may be used.
+        """
+        budget = budget_of(spec)
+        if cost.tokens == 0:
+            budget = replace(budget, tokens=None)
+        if not budget.is_limited:
+            yield
+            return
+        cost = most(budget, cost)
+        number = self._reserved(
+            spec, budget, cost, deadline_s, interactive=interactive, has_time=False
+        )
+        try:
+            yield
+        finally:
+            if number is not None:
+                self._settle(number, cost)
 
     def _cost(
         self,
@@ -123,7 +151,7 @@ class Rates:
             texts = tuple(message.content for message in request.messages)
             extra = request.max_tokens or _ANSWER_TOKENS
             extra += _MESSAGE_TOKENS * len(texts)
-        counted = self._counters.of(spec, request.model).count(texts)
+        counted = self.counters.of(spec, request.model).count(texts)
         least = Cost(counted.total + extra)
         if can_never_fit(budget, least):
             leaf = errors.BudgetSpent if interactive else errors.TooLong
@@ -142,8 +170,12 @@ class Rates:
         deadline_s: float,
         *,
         interactive: bool,
+        has_time: bool,
     ) -> int | None:
-        """The reservation's number; None: there is no database, and a person is served without."""
+        """The reservation's number; None: there is no database, and a person is served without.
+
+        `has_time`: it is for a chunk, which waits for the database, and for room.
+        """
 
         def reserve(tx: Connection) -> int | float:
             """The number, or how long there is no room, in seconds."""
@@ -156,13 +188,13 @@ class Rates:
                 return store.reserve(spec.name, cost, deadline_s + _LATE_S, interactive=interactive)
             entries = store.log(spec.name, self._window_s)
             after_s = wait_s(entries, budget, used, cost, interactive=interactive)
-            if not interactive:
+            if has_time:
                 after_s = max(after_s, _LEAST_WAIT_S)
                 store.rest(spec.name, after_s)
             return float(after_s)
 
         try:
-            patience_s = _PERSON_PATIENCE_S if interactive else self._patience_s
+            patience_s = self._patience_s if has_time else _PERSON_PATIENCE_S
             found = self._database.patiently(reserve, patience_s)
         except errors.DatabaseUnavailable:
             if not interactive:

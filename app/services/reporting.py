@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from app.domain.events import SCALING
 from app.domain.reports import (
     BacklogReport,
     EndpointReport,
@@ -30,6 +31,7 @@ from app.storage.scaler_store import ScalerStore
 COLUMNS = 60
 _MOST_JOBS = 100
 _MOST_EVENTS = 500
+_MOST_OF_SCALING = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,7 @@ class _Read:
     jobs: Sequence[Row]
     failed: Sequence[Row]
     events: Sequence[Row]
+    scaling: Sequence[Row]
 
 
 class Reporting:
@@ -75,6 +78,7 @@ class Reporting:
             jobs=_jobs(read),
             errors=_errors(read),
             events=list(read.events),
+            scaling=list(read.scaling),
         )
 
     def _read(self, since_s: float) -> _Read:
@@ -102,6 +106,7 @@ class Reporting:
                 jobs=jobs,
                 failed=store.failed_items([job["id"] for job in jobs if job["failed"]]),
                 events=EventStore(tx).recent(since_s, _MOST_EVENTS),
+                scaling=EventStore(tx).recent(since_s, _MOST_OF_SCALING, SCALING),
             )
 
     def _pool(self, read: _Read, pool: Pool) -> PoolReport:
@@ -205,6 +210,7 @@ def _endpoint(
         mean_ms=done["mean_ms"] if done else None,
         prompt_tokens=done["prompt_tokens"] if done else 0,
         completion_tokens=done["completion_tokens"] if done else 0,
+        rough_tokens=done["rough_tokens"] if done else 0,
         money=done["money"] if done else 0.0,
     )
 

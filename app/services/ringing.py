@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from app.domain.sharing import shared
-from app.domain.throttle.decide import limit_now
+from dataclasses import replace
+
+from app.domain.sharing import shared, uneven
 from app.services.doorbell import Doorbell
 from app.services.pools import Pool, Pools, current
+from app.services.room import batch_limit
 from app.storage.database import Database
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
@@ -39,12 +41,16 @@ class Ringing:
             pool = current(tx, pool, row)
             occupancy = LimitStore(tx).occupancy(pool.name)
             people = occupancy.interactive_total + occupancy.queued
-            limit = limit_now(row.state, people, pool.bounds, row.now)
+            limit = batch_limit(pool, row, people)
             places = min(
                 limit - occupancy.batch_total,
                 pool.bounds.total - occupancy.batch_total - occupancy.interactive_total,
             )
             if places <= 0:
                 return []
-            candidates = JobStore(tx).candidates(pool.name, places)
+            store = JobStore(tx)
+            candidates = store.candidates(pool.name, places)
+            if uneven(candidates):
+                used = store.used(pool.name)
+                candidates = [replace(one, used_s=used.get(one.job_id)) for one in candidates]
         return [(job.job_id, job.kind) for job in shared(places, candidates)]

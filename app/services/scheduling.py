@@ -13,6 +13,7 @@ from typing import Any
 
 from app.domain.events import JobSteered, Observer, RunFailed, RunLaunched, RunSkipped
 from app.domain.jobs import Job, JobState
+from app.domain.naming import MOST_OF_A_SCHEDULE, check_name
 from app.domain.retry import RetryPolicy, delay_s, may_retry
 from app.domain.schedules import (
     LAUNCHES,
@@ -95,6 +96,7 @@ class Scheduling:
     def add(self, name: str, rule: Rule, template: Mapping[str, Any]) -> Schedule:
         """A new schedule, whose first time is after now. UsageError: what cannot be; Conflict: the
         name is taken."""
+        check_name("the schedule's name", name, MOST_OF_A_SCHEDULE)
         check(rule)
         checked_template(template)
         with self._database.transaction() as tx:

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
-from app.domain.inference import EmbedRequest
-from app.domain.routing import BACKUP, PRIMARY, chosen
-from app.errors import NotFound, Unavailable
-from app.inference.wires import Wires
-from app.services.pools import Pools, pool_for, present
+from app import clock
+from app.domain.inference import EmbedReply, EmbedRequest
+from app.domain.requests import NewRequest
+from app.errors import CollectionConflict, NotFound, Unavailable
+from app.services.interactive import Answered
+from app.services.pools import Pools, pool_for
 from app.storage.database import Database
 from app.storage.vector_store import Collection, Vectors, VectorStore
 
 _FURTHEST = 4096
+
+Ask = Callable[[NewRequest, EmbedRequest], Answered]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,30 +34,36 @@ class Hit:
 class Searching:
     """The use case behind `giveway search`."""
 
-    def __init__(self, database: Database, pools: Pools, wires: Wires, timeout_s: float) -> None:
+    def __init__(self, database: Database, pools: Pools, ask: Ask) -> None:
         self._database = database
         self._pools = pools
-        self._wires = wires
-        self._timeout_s = timeout_s
+        self._ask = ask
 
     def search(self, collection_name: str, query: str, most: int) -> list[Hit]:
-        """The `most` nearest items. NotFound: no such collection."""
+        """The `most` nearest items. NotFound: no such collection.
+
+        Somebody waits for it, so the query goes where a person's request goes.
+        """
         with self._database.transaction() as tx:
             collection = VectorStore(tx).find(collection_name)
             if collection is None:
                 known = ", ".join(c["name"] for c in VectorStore(tx).listed()) or "none"
                 raise NotFound(f"no collection {collection_name!r}; known: {known}")
         pool = pool_for(self._database, self._pools, collection.model)
-        with self._database.transaction() as tx:
-            pool = present(tx, pool)
-        roles = (PRIMARY, BACKUP)
-        choice = chosen(collection.model, pool.endpoints, pool.health, {}, roles=roles)
-        if choice is None:
-            raise Unavailable(f"no endpoint serves {collection.model!r} now")
-        request = EmbedRequest(collection.model, (query,))
-        reply = self._wires.of(choice.spec).embed(
-            request, deadline_s=self._timeout_s, dim=collection.dimension
-        )
+        new = NewRequest(uuid4(), pool.name, "embed", collection.model, clock.now())
+        answered = self._ask(new, EmbedRequest(collection.model, (query,)))
+        reply = answered.reply
+        assert isinstance(reply, EmbedReply)
+        if answered.choice.model != collection.model:
+            raise Unavailable(
+                f"only {answered.choice.model!r} answers now, but the vectors of {collection_name} "
+                f"are of {collection.model!r}"
+            )
+        if reply.vectors.shape[1] != collection.dimension:
+            raise CollectionConflict(
+                f"endpoint {answered.endpoint!r} gives {reply.vectors.shape[1]} numbers, but the "
+                f"vectors of {collection_name} have {collection.dimension}"
+            )
         return self._best(collection, reply.vectors[0], most)
 
     def _best(self, collection: Collection, vector: Vectors, most: int) -> list[Hit]:

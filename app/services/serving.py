@@ -17,6 +17,7 @@ from app.services.party import Party
 from app.services.places import Places
 from app.services.rates import Rates
 from app.services.standing import Rules, judged
+from app.services.usage import with_usage
 from app.storage.database import Database
 from app.storage.endpoint_store import EndpointStore
 from app.storage.request_store import RequestStore
@@ -108,8 +109,12 @@ class Serving:
 
         def note(tx: Connection) -> None:
             self._blame(tx, party, choice, error, after_s)
-            if not final:
-                RequestStore(tx).wait_again([one.id for one in party.members()])
+            if final:
+                return
+            store = RequestStore(tx)
+            store.wait_again([one.id for one in party.members()])
+            if not isinstance(error, errors.BudgetSpent):  # Then there was no call.
+                store.detour(party.pool, choice.spec.name, after_s, error.code)
 
         with suppress(errors.DatabaseUnavailable):
             self._database.patiently(note, _NOTE_PATIENCE_S)
@@ -171,6 +176,8 @@ class _Call:
                 reply = wire.embed(
                     asked, deadline_s=deadline_s, cancelled=party.gone, first_token_s=bound_s
                 )
+            counter = self._rates.counters.of(self._choice.spec, asked.model)
+            reply = with_usage(reply, asked, counter.count_here)  # Somebody waits for the answer.
             hold.used(reply.usage)
         return Served(reply, self._choice, party.sent_s, self.first_token_s)
 

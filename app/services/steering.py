@@ -48,7 +48,8 @@ class Steering:
         return self._move(reference, Command.CANCEL, JobState.CANCELLED, "cancelled by a person")
 
     def retry(self, reference: str, codes: Sequence[str] | None = None) -> tuple[Job, int]:
-        """Failed items (all, or those with `codes`) are tried again; the job and how many."""
+        """Failed items, and those whose judge gave no verdict (all, or those with `codes`), are
+        tried again; the job and how many."""
         with self._database.transaction() as tx:
             job = self._found(JobStore(tx), reference)
             self._allow(job, Command.RETRY)

@@ -5,7 +5,6 @@ Execution makes the calls; an answer is stored in the transaction of its checkpo
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -18,12 +17,8 @@ from app.domain.cleaning import cleaned
 from app.domain.inference import ChatReply
 from app.domain.results import Item, ItemResult, Status
 from app.kinds.base import Answer, Call, Calls, ManySteps, Params, Read, Unit
+from app.services.kind_faults import KIND_FAULT, fault_of
 from app.storage.step_store import StepStore, StoredStep
-
-log = logging.getLogger(__name__)
-
-KIND_FAULT = "kind_fault"
-"""The kind itself failed on an item: it raised, or named no new step and gave no result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +118,7 @@ class Steps:
         try:
             said = self._kind.step(item, MappingProxyType(at.done), self._params)
         except Exception as error:  # noqa: BLE001 - a kind may be anybody's code
-            log.warning("kind %s failed on an item: %s", self._kind.name, type(error).__name__)
-            at.result = _fault(item, f"{self._kind.name} raised {type(error).__name__}")
+            at.result = _fault(item, fault_of(self._kind.name, error))
             return
         if isinstance(said, Calls):
             at.waiting = {n: call for n, call in said.by_name.items() if n not in at.done}

@@ -10,9 +10,11 @@ from typing import Any, Protocol
 from sqlalchemy import Connection, text
 
 from app.domain.chunks import chunk_size
+from app.domain.cleaning import cleaned_json
 from app.domain.events import JobReady, Observer
 from app.domain.fingerprint import canonical, fingerprint
 from app.domain.jobs import NO_MODEL, Failover, Job, JobState, NewJob
+from app.domain.naming import MOST_OF_A_KEY, check_name
 from app.errors import BadParams, KeyConflict, NotFound
 from app.kinds.base import checked, models_of
 from app.kinds.registry import kind as kind_named
@@ -124,6 +126,9 @@ class Submission:
         return tuple(sorted(set(found.values())))
 
     def _new_job(self, request: JobRequest, items: Items, after: tuple[int, ...]) -> NewJob:
+        for what, name in (("key", request.key), ("name", request.name)):
+            if name:
+                check_name(what, name, MOST_OF_A_KEY)
         kind = kind_named(request.kind)
         params = checked(kind, request.params)
         models = models_of(kind, params)
@@ -134,6 +139,7 @@ class Submission:
                 "or backup for this job, not degraded"
             )
         plain = params.model_dump(mode="json")
+        _check_kept({**plain, "tenant": request.tenant, "webhook": request.webhook})
         request_hash = fingerprint(kind.name, canonical(plain), items.content_hash())
         key = request.key or f"{kind.name}-{request_hash.hex()[:16]}"
         return NewJob(
@@ -217,3 +223,14 @@ class Submission:
         if collection is not None:
             # From here on no job writes the vector of an older text without seeing this one.
             VectorStore(tx).hold_off(collection.id)
+
+
+def _check_kept(given: Mapping[str, Any]) -> None:
+    """BadParams: what is given holds what Postgres does not keep. Nobody writes that on purpose."""
+    for name, value in given.items():
+        flags = cleaned_json(value).flags
+        if flags:
+            raise BadParams(
+                f"{name} holds what cannot be kept ({', '.join(sorted(flags))}): leave out NUL, "
+                "halves of characters, NaN and infinity"
+            )

@@ -19,6 +19,9 @@ from app.storage.call_store import BatchCall
 from app.storage.chunk_store import Tally
 from app.storage.vector_store import Collection
 
+ERROR_LENGTH = 500
+"""Characters of an error text that are kept with a result, a chunk or a job."""
+
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
@@ -63,6 +66,8 @@ class Work:
     steps: Steps | None = None
     task: str = "embed"
     """What the last call asked for: chat or embed."""
+    rough: bool = False
+    """Whether the tokens of its answer are a guess."""
     called_at: float = 0.0
     first_token_s: float | None = None
 
@@ -81,6 +86,7 @@ class Work:
             seconds=clock.monotonic_s() - self.called_at,
             items=items,
             first_token_s=self.first_token_s,
+            rough=self.rough and error_code is None,
             error_code=error_code,
         )
 

@@ -73,11 +73,14 @@ def unknown_variables(model: type[Settings], environment: Mapping[str, str]) -> 
 
 
 def malformed_variables(model: type[Settings], environment: Mapping[str, str]) -> list[str]:
-    """A sentence for each variable whose value must be JSON, but is not. Shows no value."""
+    """A sentence for each variable whose value must be JSON, but is not. Shows no value.
+
+    An empty variable is one that is not set, as compose passes it on.
+    """
     sentences = []
     for name, as_json in variables(model).items():
         value = next((v for k, v in environment.items() if k.upper() == name), None)
-        if not as_json or value is None:
+        if not as_json or not value:
             continue
         try:
             json.loads(value)

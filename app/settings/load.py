@@ -22,7 +22,6 @@ from app.settings.diagnose import (
 from app.settings.model import Settings
 
 CONFIG_VARIABLE = "GIVEWAY_CONFIG"
-DATA_VARIABLE = "GIVEWAY_DATA"
 
 
 def settings_files(config: Path | None = None) -> Path | None:

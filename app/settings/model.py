@@ -67,8 +67,11 @@ class WorkerSettings(Group):
     """`[worker]`: how many things one process does at once."""
 
     batch_concurrency: Count | None = None
-    """Threads of a batch worker. None: the sum of every pool's batch_max, and of the places that
-    scaling may add."""
+    """Threads of a batch worker. None: the sum of every pool's batch_max, of the places that
+    scaling may add, and of batch_headroom."""
+    batch_headroom: Annotated[int, Field(ge=0)] = 32
+    """Places of endpoints that join at run time which a batch worker can use without a restart. A
+    thread is made when there is work for it."""
     interactive_concurrency: Count | None = None
     """Threads of an interactive worker. None: four times the sum of the pools' totals, at least 32
     and at most 128."""
@@ -187,6 +190,15 @@ class PoolSettings(Group):
         return self
 
 
+class ModelLimitsSettings(Group):
+    """`[[endpoints.limits]]`: what an endpoint takes of one of its models in particular."""
+
+    model: str
+    max_batch_items: Annotated[int, Field(ge=1, le=2048)] | None = None
+    max_batch_tokens: Annotated[int, Field(ge=16)] | None = None
+    max_input_tokens: Annotated[int, Field(ge=16)] | None = None
+
+
 class EndpointSettings(Group):
     """`[[endpoints]]`: a place that serves models."""
 
@@ -218,6 +230,9 @@ class EndpointSettings(Group):
     tokenizer: str | None = None
     """Path of a tokenizer.json, to count tokens before they are sent where the server has no
     tokenize call (vllm, llamacpp and tei have one). None: a rough count there."""
+    limits: tuple[ModelLimitsSettings, ...] = ()
+    """Tables `[[endpoints.limits]]`: a `model`, and its own max_batch_items, max_batch_tokens and
+    max_input_tokens, where they are not those of the endpoint."""
 
     @field_validator("base_url")
     @classmethod
@@ -227,6 +242,19 @@ class EndpointSettings(Group):
         if re.match(r"^https?://[^/@\s]*@", url):
             raise ValueError("must hold no password; name the key's variable in api_key_env")
         return url.rstrip("/")
+
+    @model_validator(mode="after")
+    def _limits_are_of_its_models(self) -> Self:
+        named = [one.model for one in self.limits]
+        for model in named:
+            if model not in self.models:
+                raise ValueError(
+                    f"endpoint {self.name!r}: limits are for model {model!r}, which it does not "
+                    f"serve; its models: {', '.join(self.models)}"
+                )
+            if named.count(model) > 1:
+                raise ValueError(f"endpoint {self.name!r}: two limits for model {model!r}")
+        return self
 
     @model_validator(mode="after")
     def _only_degraded_ones_stand_in(self) -> Self:
@@ -422,9 +450,12 @@ class Settings(BaseSettings):
 
     @property
     def batch_threads(self) -> int:
-        """Threads of one batch worker: enough for every endpoint that scaling may add."""
+        """Threads of one batch worker: enough for every endpoint that scaling may add, and some
+        for those that a person adds."""
         return self.worker.batch_concurrency or (
-            sum(pool.ceiling for pool in self.pools) + self._scaled_places
+            sum(pool.ceiling for pool in self.pools)
+            + self._scaled_places
+            + self.worker.batch_headroom
         )
 
     @property
@@ -433,6 +464,12 @@ class Settings(BaseSettings):
         return self.worker.interactive_concurrency or min(
             128, max(32, 4 * (sum(pool.total for pool in self.pools) + self._scaled_places))
         )
+
+    @property
+    def control_threads(self) -> int:
+        """Threads of one control worker: two launches, the webhooks and an index may take long;
+        ticks must find a thread all the same."""
+        return 8
 
     @property
     def _scaled_places(self) -> int:

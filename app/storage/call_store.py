@@ -12,7 +12,7 @@ from app.domain.estimates import Pace
 @dataclass(frozen=True, slots=True)
 class BatchCall:
     """One call of a micro-batch. `first_token_s` is None where it did not stream. `model` is the
-    one that was asked."""
+    one that was asked. `rough`: its tokens are a guess."""
 
     job_id: int
     pool: str
@@ -24,6 +24,7 @@ class BatchCall:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     money: float = 0.0
+    rough: bool = False
     error_code: str | None = None
 
 
@@ -51,9 +52,9 @@ class CallStore:
 
 _RECORD = text("""
     INSERT INTO batch_calls (job_id, pool, endpoint, model, ended_at, seconds, first_token_s, items,
-        prompt_tokens, completion_tokens, money, error_code)
+        prompt_tokens, completion_tokens, money, rough, error_code)
     VALUES (:job_id, :pool, :endpoint, :model, clock_timestamp(), :seconds, :first_token_s, :items,
-        :prompt_tokens, :completion_tokens, :money, :error_code)
+        :prompt_tokens, :completion_tokens, :money, :rough, :error_code)
 """)
 
 _PACE = text("""

@@ -265,9 +265,10 @@ class ChunkStore:
         return Calls(held, drain_s, float(totals.done), float(totals.wasted))
 
     def reopen_failed(self, job_id: int, codes: Sequence[str] | None) -> int:
-        """Put failed items (all, or those with `codes`) into a new chunk; how many.
+        """Put failed items, and done ones with a code (all, or those with `codes`), into a new
+        chunk; how many.
 
-        Their failure rows go, and the counts with them, in the caller's transaction.
+        Their results go, and the counts with them, in the caller's transaction.
         """
         self._lock_numbers(job_id)
         rows = self._tx.execute(
@@ -276,7 +277,8 @@ class ChunkStore:
         if not rows:
             return 0
         seqs = sorted(row.seq for row in rows)
-        self._tx.execute(_TAKE_BACK, {"job_id": job_id, "nos": [row.chunk_no for row in rows]})
+        taken = {"nos": [row.chunk_no for row in rows], "done": [row.done for row in rows]}
+        self._tx.execute(_TAKE_BACK, {"job_id": job_id} | taken)
         values = {"seqs": seqs, "first": seqs[0], "last": seqs[-1], "count": len(seqs)}
         self._tx.execute(_AGAIN, {"job_id": job_id} | values)
         return len(seqs)
@@ -445,14 +447,18 @@ _WORK = text("""
 """)
 
 _FORGET_FAILED = text("""
-    DELETE FROM results WHERE job_id = :job_id AND status = 'failed'
+    DELETE FROM results WHERE job_id = :job_id
+      AND (status = 'failed' OR (status = 'done' AND code IS NOT NULL))
       AND (CAST(:codes AS text[]) IS NULL OR code = ANY(:codes))
-    RETURNING seq, chunk_no
+    RETURNING seq, chunk_no, status = 'done' AS done
 """)
 
 _TAKE_BACK = text("""
-    UPDATE chunks c SET failed = failed - again.n, items = items - again.n
-    FROM (SELECT no, count(*) AS n FROM unnest(CAST(:nos AS int[])) AS t (no) GROUP BY no) AS again
+    UPDATE chunks c SET failed = failed - (again.n - again.done), ok = ok - again.done,
+        items = items - again.n
+    FROM (SELECT no, count(*) AS n, count(*) FILTER (WHERE done) AS done
+          FROM unnest(CAST(:nos AS int[]), CAST(:done AS boolean[])) AS t (no, done)
+          GROUP BY no) AS again
     WHERE c.job_id = :job_id AND c.no = again.no
 """)
 

@@ -39,6 +39,16 @@ class CollectionStats:
 
 
 @dataclass(frozen=True, slots=True)
+class NewestJob:
+    """The newest completed job of a source. `kept`: its items have not been deleted since."""
+
+    id: int
+    key: str
+    params: dict[str, Any]
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
 class IndexFacts:
     """What decides about an index; `vectors` is an estimate, or counted up to a bound."""
 
@@ -100,9 +110,10 @@ class CollectionStore:
         self._tx.execute(text("ANALYZE staged_source"))
         return count
 
-    def newest_jobs(self, collection_id: int) -> list[tuple[int, dict[str, Any]]]:
-        """(id, parameters) of the newest completed job of each source, the newest first."""
-        return [(row.id, row.params) for row in self._tx.execute(_NEWEST, {"id": collection_id})]
+    def newest_jobs(self, collection_id: int) -> list[NewestJob]:
+        """The newest completed job of each source, the newest first."""
+        rows = self._tx.execute(_NEWEST, {"id": collection_id})
+        return [NewestJob(row.id, row.key, row.params, row.kept) for row in rows]
 
     def given(self, job_id: int) -> Iterator[Item]:
         """The items of a job that got a vector, streamed."""
@@ -246,8 +257,8 @@ _STAGE_SOURCE = text("""
 """)
 
 _NEWEST = text("""
-    SELECT id, params FROM (
-        SELECT DISTINCT ON (j.source) j.id, j.params
+    SELECT id, key, params, kept FROM (
+        SELECT DISTINCT ON (j.source) j.id, j.key, j.params, j.pruned_at IS NULL AS kept
         FROM collections c JOIN jobs j ON j.params ->> 'collection' = c.name
             AND j.params ->> 'model' = c.model AND j.state = 'completed'
         WHERE c.id = :id ORDER BY j.source, j.id DESC) AS newest

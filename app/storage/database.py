@@ -12,6 +12,7 @@ import psycopg
 from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoConnectionLeft
 
 from app import clock
 from app.errors import DatabaseUnavailable
@@ -19,6 +20,8 @@ from app.errors import DatabaseUnavailable
 T = TypeVar("T")
 
 _IDLE_IN_TRANSACTION_S = 30
+_OWN_S = 30.0
+"""How long a thread waits for one of this process's connections."""
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 
@@ -70,7 +73,7 @@ class Database:
             self._url,
             pool_size=self._connections,
             max_overflow=0,
-            pool_timeout=30,
+            pool_timeout=_OWN_S,
             pool_pre_ping=True,
             # Parameters may be people's texts: they never stand in an error.
             hide_parameters=True,
@@ -95,6 +98,11 @@ class Database:
                 yield connection
         except OperationalError as error:
             raise DatabaseUnavailable(f"Postgres does not answer: {_first_line(error)}") from error
+        except NoConnectionLeft as error:
+            raise DatabaseUnavailable(
+                f"all {self._connections} connections of this process were in use for {_OWN_S:g} s;"
+                " see [database] connections"
+            ) from error
         except DBAPIError as error:
             if error.connection_invalidated:
                 raise DatabaseUnavailable(f"Postgres went away: {_first_line(error)}") from error

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.dialects.postgresql import insert
 
 from app.domain.health import Breaker, BreakerState
-from app.domain.routing import EndpointHealth, EndpointSpec
+from app.domain.routing import EndpointHealth, EndpointSpec, ModelLimits
 from app.storage.tables import endpoints
 
 
@@ -209,7 +209,8 @@ def spec_of(kept: Mapping[str, Any] | None) -> EndpointSpec | None:
         return None
     told = {name: value for name, value in kept.items() if name in _FIELDS}
     listed = {name: tuple(told.get(name) or ()) for name in ("models", "stands_in_for")}
-    return EndpointSpec(**{**told, **listed})
+    limits = tuple(ModelLimits(**one) for one in told.get("limits") or ())
+    return EndpointSpec(**{**told, **listed, "limits": limits})
 
 
 _STANDING = text("""

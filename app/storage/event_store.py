@@ -46,9 +46,12 @@ class EventStore:
         ]
         self._tx.execute(_APPEND, {"records": orjson.dumps(documents).decode()})
 
-    def recent(self, since_s: float, most: int) -> list[dict[str, Any]]:
-        """The newest `most` of the last `since_s` seconds, oldest first."""
-        rows = self._tx.execute(_RECENT, {"since_s": since_s, "most": most}).mappings().all()
+    def recent(
+        self, since_s: float, most: int, types: Sequence[str] | None = None
+    ) -> list[dict[str, Any]]:
+        """The newest `most` of the last `since_s` seconds, oldest first. `types` None: of all."""
+        given = {"since_s": since_s, "most": most, "types": None if types is None else list(types)}
+        rows = self._tx.execute(_RECENT, given).mappings().all()
         return [dict(row) for row in reversed(rows)]
 
     def prune(self, older_than_s: float, most: int) -> int:
@@ -67,6 +70,7 @@ _APPEND = text("""
 _RECENT = text("""
     SELECT at, type, pool, endpoint, job_id, facts FROM events
     WHERE at > clock_timestamp() - make_interval(secs => :since_s)
+      AND (CAST(:types AS text[]) IS NULL OR type = ANY(:types))
     ORDER BY at DESC, id DESC LIMIT :most
 """)
 

@@ -141,6 +141,7 @@ _RUNNING = text("""
             AND lease_until > clock_timestamp())
 """)
 
+# Requests that share a call are one here, as they take one place.
 _FARING = text("""
     WITH flying AS (
         SELECT endpoint FROM chunks
@@ -148,15 +149,21 @@ _FARING = text("""
         UNION ALL
         SELECT endpoint FROM interactive_requests
         WHERE state = 'running' AND lease_until > clock_timestamp()
+        GROUP BY endpoint, coalesce(rides_on, id)
     ), ended AS (
         SELECT endpoint, seconds, error_code FROM batch_calls
         WHERE pool IN (SELECT pool FROM endpoints)
           AND ended_at > clock_timestamp() - make_interval(secs => :window_s)
         UNION ALL
-        SELECT endpoint, extract(epoch FROM finished_at - started_at), error_code
+        SELECT endpoint, max(extract(epoch FROM finished_at - started_at)), max(error_code)
         FROM interactive_requests
         WHERE pool IN (SELECT pool FROM endpoints) AND endpoint IS NOT NULL
           AND finished_at > clock_timestamp() - make_interval(secs => :window_s)
+        GROUP BY endpoint, coalesce(rides_on, id)
+        UNION ALL
+        SELECT endpoint, seconds, error_code FROM detours
+        WHERE pool IN (SELECT pool FROM endpoints)
+          AND ended_at > clock_timestamp() - make_interval(secs => :window_s)
     ), told AS (
         SELECT endpoint, count(*) FILTER (WHERE error_code IS NULL) AS finished,
             count(*) FILTER (WHERE error_code NOT IN ('abandoned','rate_budget')) AS failed,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import orjson
 import psycopg
 from sqlalchemy import Connection, func, select, text
 
@@ -120,8 +119,3 @@ def _escaped(value: bytes) -> bytes:
     if b"\n" in value or b"\t" in value or b"\r" in value:
         value = value.replace(b"\n", b"\\n").replace(b"\t", b"\\t").replace(b"\r", b"\\r")
     return value
-
-
-def payload_bytes(payload: dict[str, object]) -> bytes:
-    """A payload as `load` takes it."""
-    return orjson.dumps(payload)

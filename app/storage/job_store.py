@@ -260,6 +260,11 @@ class JobStore:
             if is_open(row.window and Window.from_json(row.window), row.now)
         ]
 
+    def used(self, pool: str) -> dict[int, float]:
+        """By job, the seconds of the pool's calls of the last minutes, the older the less."""
+        rows = self._tx.execute(_USED, {"pool": pool, "fades_s": _FADES_S})
+        return {row.job_id: float(row.used_s) for row in rows}
+
     def in_flight(self, job_id: int, pool: str) -> int:
         """Live leases of the job; reads the leased chunks of its pool, not all of the job's."""
         return int(self._tx.execute(_IN_FLIGHT, {"job_id": job_id, "pool": pool}).scalar_one())
@@ -362,6 +367,16 @@ _PROGRESS = text("""
 _SPENT = text("""
     SELECT coalesce(sum(money), 0) AS money, coalesce(bool_or(state = 'ready'), false) AS is_ready
     FROM chunks WHERE job_id = :job_id
+""")
+
+_FADES_S = 100.0
+"""In so long, what a job has used falls to a third."""
+
+_USED = text("""
+    SELECT job_id, sum(seconds * exp(-extract(epoch FROM now() - ended_at) / :fades_s)) AS used_s
+    FROM batch_calls
+    WHERE pool = :pool AND ended_at > now() - 3 * make_interval(secs => :fades_s)
+    GROUP BY job_id
 """)
 
 _IN_FLIGHT = text("""

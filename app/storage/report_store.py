@@ -79,7 +79,8 @@ class ReportStore:
         return self._rows(_BUSY, _of(span))
 
     def errors(self, span: Span) -> list[Row]:
-        """How many errors of which code by column: at calls of batch, and at people's requests."""
+        """How many errors of which code by column: at calls of batch, at people's requests, and at
+        an endpoint before they went on to another."""
         return self._rows(_ERRORS, _of(span))
 
     def jobs(self, span: Span, most: int) -> list[Row]:
@@ -154,17 +155,21 @@ _LIMITS = text("""
 # Requests that share a call are one here, as they take one place.
 _CALLS = """
     SELECT endpoint, pool, ended_at - make_interval(secs => seconds) AS began_at, ended_at,
-        'batch' AS class, prompt_tokens, completion_tokens, money, error_code
+        'batch' AS class, prompt_tokens, completion_tokens, money, rough, error_code
     FROM batch_calls WHERE pool = ANY(:pools) AND ended_at > :since AND ended_at <= :until
     UNION ALL
     SELECT endpoint, pool, min(started_at), max(coalesce(finished_at, :until)), 'interactive',
-        sum(prompt_tokens), sum(completion_tokens), sum(money),
+        sum(prompt_tokens), sum(completion_tokens), sum(money), bool_or(rough),
         CASE WHEN bool_or(finished_at IS NULL) THEN 'running' ELSE max(error_code) END
     FROM interactive_requests
     WHERE pool = ANY(:pools) AND started_at IS NOT NULL AND endpoint IS NOT NULL AND (
         (finished_at > :since AND finished_at <= :until)
         OR (state = 'running' AND lease_until > :until))
     GROUP BY coalesce(rides_on, id), endpoint, pool
+    UNION ALL
+    SELECT endpoint, pool, ended_at - make_interval(secs => seconds), ended_at, 'interactive',
+        0, 0, 0, false, error_code
+    FROM detours WHERE pool = ANY(:pools) AND ended_at > :since AND ended_at <= :until
 """
 
 _ENDPOINTS = text(f"""
@@ -176,6 +181,8 @@ _ENDPOINTS = text(f"""
             FILTER (WHERE error_code IS NULL) AS float8) AS mean_ms,
         CAST(coalesce(sum(prompt_tokens), 0) AS bigint) AS prompt_tokens,
         CAST(coalesce(sum(completion_tokens), 0) AS bigint) AS completion_tokens,
+        CAST(coalesce(sum(coalesce(prompt_tokens, 0) + coalesce(completion_tokens, 0))
+            FILTER (WHERE rough), 0) AS bigint) AS rough_tokens,
         CAST(coalesce(sum(money), 0) AS float8) AS money
     FROM ({_CALLS}) calls GROUP BY endpoint, pool ORDER BY pool, endpoint
 """)
@@ -205,6 +212,10 @@ _ERRORS = text("""
             CAST(floor(extract(epoch FROM finished_at - :since) / :column_s) AS int)
         FROM interactive_requests WHERE pool = ANY(:pools)
           AND finished_at > :since AND finished_at <= :until AND error_code IS NOT NULL
+        UNION ALL
+        SELECT 'detour', error_code,
+            CAST(floor(extract(epoch FROM ended_at - :since) / :column_s) AS int)
+        FROM detours WHERE pool = ANY(:pools) AND ended_at > :since AND ended_at <= :until
     ) errors GROUP BY whose, code, part ORDER BY whose, code, part
 """)
 

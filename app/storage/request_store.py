@@ -77,6 +77,11 @@ class RequestStore:
         """The call failed; its place is free, and the requests wait for another."""
         self._tx.execute(_WAIT_AGAIN, {"ids": list(ids)})
 
+    def detour(self, pool: str, endpoint: str, seconds: float, code: str) -> None:
+        """A call failed at `endpoint` with `code`, now, and another endpoint is asked."""
+        values = {"pool": pool, "endpoint": endpoint, "seconds": seconds, "code": code}
+        self._tx.execute(_DETOUR, values)
+
     def first_token(self, request_id: UUID) -> None:
         """The first token came, now."""
         self._tx.execute(_FIRST_TOKEN, {"id": request_id})
@@ -100,8 +105,13 @@ class RequestStore:
         prompt_tokens: Sequence[int | None] | None = None,
         completion_tokens: Sequence[int | None] | None = None,
         money: Sequence[float | None] | None = None,
+        *,
+        rough: bool = False,
     ) -> None:
-        """The requests of one call ended, now, each with its share of the tokens and the money."""
+        """The requests of one call ended, now, each with its share of the tokens and the money.
+
+        `rough`: the call's tokens are a guess.
+        """
         none = [None] * len(ids)
         self._tx.execute(
             _FINISH,
@@ -112,6 +122,7 @@ class RequestStore:
                 "prompt_tokens": list(prompt_tokens or none),
                 "completion_tokens": list(completion_tokens or none),
                 "money": list(money or none),
+                "rough": rough,
             },
         )
 
@@ -125,6 +136,10 @@ class RequestStore:
         One that comes later is dropped on arrival.
         """
         return self._tx.execute(_CANCEL, {"id": request_id}).scalar_one_or_none()
+
+    def cancel_queued(self, request_id: UUID) -> str | None:
+        """The same of a request that waits for a place; None: it does not."""
+        return self._tx.execute(_CANCEL_QUEUED, {"id": request_id}).scalar_one_or_none()
 
     def cancelled(self, ids: Sequence[UUID]) -> list[UUID]:
         """Those of `ids` that were cancelled."""
@@ -179,8 +194,9 @@ class RequestStore:
         )
 
     def prune(self, older_than_s: float, most: int) -> int:
-        """Delete at most `most` old rows; how many."""
-        return self._tx.execute(_PRUNE, {"age_s": older_than_s, "most": most}).rowcount
+        """Delete at most `most` old rows of each table; how many of the one with most."""
+        given = {"age_s": older_than_s, "most": most}
+        return max(self._tx.execute(one, given).rowcount for one in (_PRUNE, _PRUNE_DETOURS))
 
 
 _ARRIVE = text("""
@@ -229,6 +245,11 @@ _WAIT_AGAIN = text("""
     WHERE id = ANY(:ids) AND state = 'running'
 """)
 
+_DETOUR = text("""
+    INSERT INTO detours (pool, endpoint, ended_at, seconds, error_code)
+    VALUES (:pool, :endpoint, clock_timestamp(), :seconds, :code)
+""")
+
 _FIRST_TOKEN = text("""
     UPDATE interactive_requests SET first_token_at = clock_timestamp()
     WHERE id = :id AND first_token_at IS NULL
@@ -237,7 +258,8 @@ _FIRST_TOKEN = text("""
 _FINISH = text("""
     UPDATE interactive_requests SET state = :state, finished_at = clock_timestamp(),
         error_code = :error_code, prompt_tokens = ended.prompt_tokens,
-        completion_tokens = ended.completion_tokens, money = ended.money, lease_until = NULL
+        completion_tokens = ended.completion_tokens, money = ended.money, rough = :rough,
+        lease_until = NULL
     FROM unnest(CAST(:ids AS uuid[]), CAST(:prompt_tokens AS int[]),
         CAST(:completion_tokens AS int[]), CAST(:money AS float8[]))
         AS ended (id, prompt_tokens, completion_tokens, money)
@@ -262,6 +284,11 @@ _CANCEL = text("""
         ON CONFLICT (id) DO UPDATE SET cancel_requested = true
     )
     SELECT state FROM known
+""")
+
+_CANCEL_QUEUED = text("""
+    UPDATE interactive_requests SET cancel_requested = true
+    WHERE id = :id AND state = 'queued' RETURNING state
 """)
 
 _CANCELLED = text("""
@@ -392,6 +419,12 @@ _READING = text("""
             / nullif(CAST(sum(age_ms - queue_ms) FILTER (WHERE ended AND error_code IS NULL)
                 AS float8) / 1000, 0) AS people_tokens_per_place_s
     FROM rated
+""")
+
+_PRUNE_DETOURS = text("""
+    DELETE FROM detours WHERE id IN (
+        SELECT id FROM detours WHERE ended_at < clock_timestamp() - make_interval(secs => :age_s)
+        ORDER BY id LIMIT :most)
 """)
 
 _PRUNE = text("""

@@ -33,6 +33,12 @@ def head() -> str:
     return revision
 
 
+def knows(revision: str | None) -> bool:
+    """Whether this code has that revision: a newer version's it has not."""
+    scripts = ScriptDirectory.from_config(_config())
+    return revision in {script.revision for script in scripts.walk_revisions()}
+
+
 def current(database: Database) -> str | None:
     """The revision the database is at; None for an empty one."""
     with database.transaction() as connection:

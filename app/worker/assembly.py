@@ -12,9 +12,12 @@ from app.worker.doorbell import CeleryDoorbell
 from app.worker.observer import TaskProgress
 
 
-def make(wiring: Wiring) -> Celery:
-    """A Celery app on this wiring, with every task registered."""
-    app = Celery("giveway", set_as_current=True)
+def make(wiring: Wiring, *, current: bool = True) -> Celery:
+    """A Celery app on this wiring, with every task registered.
+
+    `current`: the process is ours, and so is its current app.
+    """
+    app = Celery("giveway", set_as_current=current)
     app.conf.update(configuration(wiring.settings))
     app.giveway = wiring
     wiring.doorbell = CeleryDoorbell(app, wiring.settings.broker.connect_timeout_s)

@@ -13,7 +13,7 @@ from app.errors import GivewayError
 from app.settings import load
 from app.wiring import Wiring
 from app.worker.assembly import make
-from app.worker.queues import refusal
+from app.worker.queues import INTERACTIVE, NAMES, refusal, threads
 
 log = logging.getLogger(__name__)
 
@@ -43,14 +43,22 @@ def _is_no_tick(record: logging.LogRecord) -> bool:
 
 
 @signals.celeryd_init.connect(weak=False)
-def _refuse_shared(options: dict[str, Any] | None = None, **_: Any) -> None:
-    wiring: Wiring = celery.giveway
-    given = (options or {}).get("queues") or ()
+def _look_at_queues(options: dict[str, Any] | None = None, conf: Any = None, **_: Any) -> None:
+    """Refuse a shared worker, and give one without `-c` the threads that the settings say; Celery
+    would give it one a core."""
+    settings, options = celery.giveway.settings, options or {}
+    given = options.get("queues") or ()
     chosen = given.split(",") if isinstance(given, str) else list(given)
-    why = refusal(chosen, shared_is_wanted=wiring.settings.worker.shared)
+    why = refusal(chosen, shared_is_wanted=settings.worker.shared)
     if why is not None:
         sys.stderr.write(f"giveway: {why}\n")
         raise SystemExit(2)
+    if INTERACTIVE in (chosen or NAMES):
+        from app.worker.revoking import heed  # What only workers need costs a beat its start.
+
+        heed(celery.giveway)
+    if "thread" in str(options.get("pool")) and not options.get("concurrency"):
+        conf.worker_concurrency = threads(chosen, settings)
 
 
 @signals.celeryd_after_setup.connect(weak=False)

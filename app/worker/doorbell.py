@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from celery import Celery
-from kombu.pools import producers
+from kombu.pools import ProducerPool
 
 from app.worker.queues import BATCH
 
@@ -23,12 +25,13 @@ class CeleryDoorbell:
     def __init__(self, app: Celery, connect_timeout_s: float) -> None:
         self._app = app
         self._connect_timeout_s = connect_timeout_s
-        self._connection: Any = None
+        self._lock = threading.Lock()
+        self._pool: Any = None
 
     def waiting(self) -> int:
         """Rings in the queue; 0 where the broker does not answer or has no queue yet."""
         try:
-            with producers[self._to_broker()].acquire(block=True, timeout=1) as producer:
+            with self._producers().acquire(block=True, timeout=1) as producer:
                 declared = producer.channel.queue_declare(queue=BATCH, passive=True)
                 return int(declared.message_count)
         except Exception as error:  # noqa: BLE001 - the bell never raises
@@ -39,7 +42,7 @@ class CeleryDoorbell:
         """Publish; how many went out. A broker that is down is a warning, not an error."""
         sent = 0
         try:
-            with producers[self._to_broker()].acquire(block=True, timeout=1) as producer:
+            with self._producers().acquire(block=True, timeout=1) as producer:
                 for job_id, kind in rings:
                     self._app.send_task(
                         f"giveway.batch.{kind}",
@@ -59,17 +62,40 @@ class CeleryDoorbell:
             )
         return sent
 
-    def _to_broker(self) -> Any:
-        """A connection that gives up quickly, used as the key of kombu's pool."""
-        if self._connection is None:
-            options = dict(self._app.conf.broker_transport_options) | {
-                "max_retries": 0,
-                "interval_start": 0,
-                "interval_step": 0,
-                "interval_max": 0,
-                "connect_retries_timeout": self._connect_timeout_s,
-            }
-            self._connection = self._app.connection_for_write(
-                transport_options=options, connect_timeout=self._connect_timeout_s
-            )
-        return self._connection
+    def close(self) -> None:
+        """Close its connections; the next ring opens others."""
+        with self._lock:
+            pool, self._pool = self._pool, None
+        if pool is not None:
+            close_pool(pool)
+
+    def _producers(self) -> Any:
+        """Producers on connections that give up quickly."""
+        with self._lock:
+            if self._pool is None:
+                options = dict(self._app.conf.broker_transport_options) | {
+                    "max_retries": 0,
+                    "interval_start": 0,
+                    "interval_step": 0,
+                    "interval_max": 0,
+                    "connect_retries_timeout": self._connect_timeout_s,
+                }
+                connection = self._app.connection_for_write(
+                    transport_options=options, connect_timeout=self._connect_timeout_s
+                )
+                self._pool = own_pool(connection, self._app.conf.broker_pool_limit)
+            return self._pool
+
+
+def own_pool(connection: Any, limit: int) -> Any:
+    """Producers whose connections nobody shares: kombu's own pools are one for all apps of a
+    process, and that may be somebody's worker."""
+    return ProducerPool(connection.Pool(limit=limit), limit=limit)
+
+
+def close_pool(pool: Any) -> None:
+    """Close the producers of `own_pool`, and their connections."""
+    with suppress(Exception):
+        pool.force_close_all()
+    with suppress(Exception):
+        pool.connections.force_close_all()

@@ -14,6 +14,7 @@ from celery import Celery, Task
 from celery.worker.request import Request
 
 from app import clock
+from app.domain.cleaning import cleaned
 from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest, Message
 from app.domain.requests import NewRequest, checked_priority
 from app.errors import BadParams
@@ -32,6 +33,7 @@ _SHOWN = (
     "deadline_at",
 )
 _LONGEST_S = 86_400.0
+_MOST_TOKENS = 10_000_000
 
 
 def facts(kwargs: dict[str, Any]) -> str:
@@ -51,6 +53,9 @@ class Discreet(Request):
     def kwargsrepr(self) -> str:
         """Facts only."""
         return facts(self.kwargs if isinstance(self.kwargs, dict) else {})
+
+    def terminate(self, pool: Any, signal: Any = None) -> None:
+        """A thread cannot be ended, and a process serves others: `revoking` closes the call."""
 
 
 class InteractiveTask(Task):
@@ -74,6 +79,7 @@ class Reply:
             "degraded": answered.degraded,
             "prompt_tokens": usage.prompt_tokens,
             "completion_tokens": usage.completion_tokens,
+            "rough_tokens": usage.rough,
             "queue_ms": round(answered.queue_ms, 1),
             "first_token_ms": answered.first_token_ms and round(answered.first_token_ms, 1),
             "total_ms": round(answered.total_ms, 1),
@@ -133,9 +139,7 @@ def register(app: Celery, wiring: Wiring) -> None:
         deadline_at: float | None = None,
     ) -> Reply:
         """Vectors of `texts`, in their order."""
-        listed = (texts,) if isinstance(texts, str) else tuple(texts)
-        if not listed:
-            raise BadParams("texts must hold at least one text")
+        listed = _texts(texts)
         times = _times(submitted_at, deadline_s, deadline_at)
         new = _new(self, wiring, "embed", model, times, user, priority, None)
         answered = wiring.interactive.run(new, EmbedRequest(model, listed))
@@ -147,11 +151,27 @@ def _turns(prompt: str | None, messages: list[dict[str, str]] | None) -> tuple[M
     if (prompt is None) == (messages is None):
         raise BadParams("give either prompt or messages")
     if messages is None:
-        return (Message("user", prompt or ""),)
+        if not isinstance(prompt, str):
+            raise BadParams(f"prompt must be a text, not {type(prompt).__name__}")
+        return (Message("user", cleaned(prompt).text),)
     try:
-        return tuple(Message(str(turn["role"]), str(turn["content"])) for turn in messages)
+        return tuple(
+            Message(str(turn["role"]), cleaned(str(turn["content"])).text) for turn in messages
+        )
     except (TypeError, KeyError):
         raise BadParams("each of messages must be an object with role and content") from None
+
+
+def _texts(texts: list[str] | str) -> tuple[str, ...]:
+    """Texts as JSON can say them: half a character in one must not fail whoever shares its call."""
+    if not isinstance(texts, str | list | tuple):
+        raise BadParams(f"texts must be a text or a list of texts, not {type(texts).__name__}")
+    listed = (texts,) if isinstance(texts, str) else tuple(texts)
+    if not listed:
+        raise BadParams("texts must hold at least one text")
+    if not all(isinstance(one, str) for one in listed):
+        raise BadParams("each of texts must be a text")
+    return tuple(cleaned(one).text for one in listed)
 
 
 def _times(
@@ -189,6 +209,16 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _most_tokens(given: int | None) -> int | None:
+    """A number that servers and our own rows can take. None: as many as the server likes."""
+    is_whole = isinstance(given, int) and not isinstance(given, bool)
+    if given is not None and not (is_whole and 1 <= given <= _MOST_TOKENS):
+        raise BadParams(
+            f"max_tokens must be a whole number from 1 to {_MOST_TOKENS:,}, not {given!r}"
+        )
+    return given
+
+
 def _new(
     task: Task,
     wiring: Wiring,
@@ -206,9 +236,9 @@ def _new(
         task_type=task_type,
         model=model,
         submitted_at=submitted_at,
-        user_id=user,
+        user_id=None if user is None else cleaned(str(user)).text,
         priority=checked_priority(priority),
-        max_tokens=max_tokens,
+        max_tokens=_most_tokens(max_tokens),
         deadline_at=deadline_at,
     )
 

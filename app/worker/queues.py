@@ -7,6 +7,7 @@ from collections.abc import Collection
 from kombu import Exchange, Queue
 
 from app.domain.requests import MOST_PRIORITY, checked_priority
+from app.settings import Settings
 
 INTERACTIVE = "interactive"
 BATCH = "batch"
@@ -45,6 +46,16 @@ def broker_priority(priority: int, broker_url: str) -> int:
 def is_rabbitmq(broker_url: str) -> bool:
     """Whether the broker speaks AMQP."""
     return broker_url.split("://", maxsplit=1)[0] in ("amqp", "amqps", "pyamqp")
+
+
+def threads(chosen: Collection[str], settings: Settings) -> int:
+    """Threads of a worker of these queues. None chosen means all."""
+    by_name = {
+        INTERACTIVE: settings.interactive_threads,
+        BATCH: settings.batch_threads,
+        CONTROL: settings.control_threads,
+    }
+    return sum(by_name[name] for name in set(chosen or NAMES))
 
 
 def refusal(chosen: Collection[str], *, shared_is_wanted: bool) -> str | None:

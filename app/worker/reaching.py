@@ -49,21 +49,27 @@ def reachable(wiring: Wiring) -> bool:
 
 @contextmanager
 def celery_of(wiring: Wiring) -> Iterator[Celery]:
-    """A Celery app on this wiring, which rings by it from now on; closed at the end."""
-    from kombu import pools
+    """A Celery app on this wiring, which rings by it from now on; closed at the end.
 
+    The process may be a worker of somebody else's app: its current app and its connections stay as
+    they are.
+    """
     from app.worker.assembly import make
+    from app.worker.doorbell import CeleryDoorbell, close_pool, own_pool
     from app.worker.results import close_backend
 
-    app = make(wiring)
+    app = make(wiring, current=False)
+    pool = own_pool(app.connection_for_write(), app.conf.broker_pool_limit)
+    app._pool, app.amqp._producer_pool = pool.connections, pool
     try:
         yield app
     finally:
         close_backend(app.backend)
+        if isinstance(wiring.doorbell, CeleryDoorbell):
+            wiring.doorbell.close()
+        close_pool(pool)
         with suppress(Exception):
             app.close()
-        with suppress(Exception):
-            pools.reset()
 
 
 @contextmanager

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING
 
 from app import clock
 from app.domain.jobs import OPEN
+from app.domain.load import LoadPlan, LoadReport, Waited, arrivals
 from app.local.demo import config
 from app.local.demo.measured import ALONE, THROTTLED, UNTHROTTLED, Answer, Leg, Measured, Sample
 from app.services.items import SourceItems
 from app.services.submission import JobRequest
 from app.storage.sources.base import ReadOptions
 from app.storage.sources.file_origin import FilePlace
-from app.worker.load import LoadPlan, LoadReport, Waited, arrivals, run_load
+from app.worker.load import run_load
 
 if TYPE_CHECKING:
     from celery import Celery

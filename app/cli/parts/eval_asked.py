@@ -25,6 +25,7 @@ class Asked:
     uri: str
     query: str | None
     table: str | None
+    keyset: bool
     where: str | None
     limit: int | None
     input_field: str
@@ -47,13 +48,18 @@ class Asked:
     weight: float
     max_in_flight: int | None
     chunk_items: int | None
+    tenant: str | None
+    deadline: str | None
+    window: str | None
+    after: tuple[str, ...]
     budget: float | None
 
 
 def template_of(asked: Asked, pools: Pools) -> JobTemplate:
     """The job. UsageError, BadParams, UnknownName: what was asked cannot be."""
     from app.cli.parts.models import chat_model
-    from app.kinds.base import checked
+    from app.kinds.base import checked, fields_of
+    from app.kinds.evaluate import EXPECTED
     from app.kinds.registry import kind
     from app.services.launching import checked_template
 
@@ -70,20 +76,28 @@ def template_of(asked: Asked, pools: Pools) -> JobTemplate:
         "options": scorer_options(asked.options),
     }
     params = {name: value for name, value in params.items() if value is not None}
-    checked(kind("evaluate"), params)
-    return checked_template(
-        {
-            "kind": "evaluate",
-            "params": params,
-            "source": _source(asked),
-            "name": asked.name,
-            "priority": asked.priority,
-            "weight": asked.weight,
-            "max_in_flight": asked.max_in_flight,
-            "chunk_items": asked.chunk_items,
-            "budget": asked.budget,
-        }
-    )
+    evaluate = kind("evaluate")
+    if fields_of(evaluate, checked(evaluate, params))[EXPECTED] and asked.expected_field is None:
+        raise UsageError(
+            "an answer is compared with what it should be: name the field that says it with "
+            "--expected-field"
+        )
+    job: dict[str, Any] = {
+        "kind": "evaluate",
+        "params": params,
+        "source": _source(asked),
+        "name": asked.name,
+        "priority": asked.priority,
+        "weight": asked.weight,
+        "tenant": asked.tenant,
+        "max_in_flight": asked.max_in_flight,
+        "chunk_items": asked.chunk_items,
+        "deadline": asked.deadline,
+        "window": asked.window,
+        "after": asked.after,
+        "budget": asked.budget,
+    }
+    return checked_template({name: value for name, value in job.items() if value is not None})
 
 
 def _check(asked: Asked) -> None:
@@ -113,7 +127,7 @@ def _source(asked: Asked) -> dict[str, Any]:
     from app.kinds.templating import fields_of
 
     named = set() if asked.prompt is None else set(fields_of(asked.prompt))
-    fields = {name: name for name in sorted(named - {_TEXT, EXPECTED, OUTPUT})}
+    fields = {name: name for name in sorted(named - {_TEXT})}
     if asked.expected_field is not None:
         fields[EXPECTED] = asked.expected_field
     if asked.output_field is not None:
@@ -122,6 +136,7 @@ def _source(asked: Asked) -> dict[str, Any]:
         "uri": asked.uri,
         "query": asked.query,
         "table": asked.table,
+        "keyset": asked.keyset,
         "where": asked.where,
         "limit": asked.limit,
         "id_field": asked.id_field,
@@ -170,6 +185,8 @@ def least(texts: Sequence[str], metrics: Collection[str]) -> dict[str, float]:
             raise UsageError(
                 f"--fail-under wants METRIC=VALUE, such as numeric=0.5; not {text!r}"
             ) from None
+        if not 0 <= found[name] <= 1:  # NaN is not either, and no mean would be under it.
+            raise UsageError(f"--fail-under {text}: metrics go from 0 to 1, such as 0.8")
         if name not in metrics:
             raise UsageError(
                 f"--fail-under names {name!r}; the metrics here: {', '.join(sorted(metrics))}"

@@ -11,6 +11,7 @@ import typer
 from app.cli import render
 from app.domain.evaluation.comparing import Difference
 from app.domain.evaluation.summary import Metric, Summary, shortfalls
+from app.domain.jobs import Job
 from app.services.evaluation import Pair, Run
 
 
@@ -71,7 +72,7 @@ def print_run(run: Run, judged: Verdict) -> None:
     told = [f"{getattr(summary, name):,} {name}" for name in counted if getattr(summary, name)]
     render.facts(
         [
-            ("run", f"{run.job.key} (job {run.job.id}, {run.job.state})"),
+            ("run", f"{run.job.key} (job {run.job.id}, {run.job.state}{_reason(run.job)})"),
             ("model", run.job.model),
             ("items", f"{summary.n:,}: {', '.join(told) or 'none'}"),
             ("why", _codes(summary)),
@@ -87,6 +88,10 @@ def print_run(run: Run, judged: Verdict) -> None:
     ]
     render.table([*headings, *more], rows, right=[*headings[1:], *more])
     _print_verdict(judged)
+
+
+def _reason(job: Job) -> str:
+    return f": {job.reason}" if job.reason else ""
 
 
 def _row(metric: Metric) -> list[str]:

@@ -25,6 +25,7 @@ def job_document(view: JobView) -> dict[str, Any]:
         "tenant": view.job.tenant,
         "after": view.job.after,
         "window": view.job.window,
+        "deadline_at": view.job.deadline_at,
         "failures": view.failures,
     }
     return {**summary(view.job, view.progress), **limit, "params": dict(view.job.params)}
@@ -105,6 +106,7 @@ def print_job(
             ("collection", job.params.get("collection")),
             ("state", f"{job.state}{reason}"),
             ("waits", view.waits),
+            ("deadline", render.moment(job.deadline_at)),
             ("items", f"{made.done + made.failed:,} of {made.total:,} ({made.share:.1%})"),
             ("unchanged", f"{made.unchanged:,} (no call was needed)" if made.unchanged else None),
             ("empty", f"{made.empty:,} (nothing to send)" if made.empty else None),

@@ -56,7 +56,8 @@ def template_of(words: Sequence[str], wiring: Wiring) -> JobTemplate:
 
     if not words or words[0] != "submit":
         said = " ".join(words[:2]) or "nothing"
-        raise UsageError(f"only `submit KIND …` can be kept for later, not {said!r}")
+        hint = "; an evaluation is `submit evaluate`" if words[:1] == ["eval"] else ""
+        raise UsageError(f"only `submit KIND …` can be kept for later, not {said!r}{hint}")
     made = typer.Typer()
     made.callback()(lambda: None)
     submit.register(made)

@@ -40,6 +40,15 @@ class KindGroup(TyperGroup):
         """The command called `cmd_name`, None: there is none. Kinds are looked at last."""
         return self._given.get(cmd_name) or super().get_command(ctx, cmd_name)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that `args` begin with. UnknownName: no kind of job is called so."""
+        from app.errors import UnknownName
+
+        is_word = bool(args) and not args[0].startswith("-")
+        if is_word and not ctx.resilient_parsing and self.get_command(ctx, args[0]) is None:
+            raise UnknownName("job kind", args[0], list(self.commands))
+        return super().resolve_command(ctx, args)
+
 
 def _declare_own_kinds() -> None:
     """Add the kinds that `[kinds] modules` names, before any option of a command is read.

@@ -11,7 +11,7 @@ from typing import Self
 from app import clock
 from app.cli import render
 from app.cli.parts.progress import EVERY_S
-from app.worker.load import LoadPlan, Waited, percentile
+from app.domain.load import LoadPlan, Waited, percentile
 
 _LATEST = 200
 

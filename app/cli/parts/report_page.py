@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 
 from app.cli import render
 from app.cli.parts.report_chart import HEIGHT, WIDTH, Chart, bar_chart, line_chart
-from app.cli.parts.report_view import event_row, share
+from app.cli.parts.report_view import event_row, share, tokens
 from app.domain.reports import PoolReport, Report
 
 _TEMPLATE = "report.html.jinja"
@@ -21,6 +21,7 @@ def page(report: Report) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters.update(
         {"share": share, "ms": render.ms, "span": render.span, "moment": render.moment}
+        | {"tokens": tokens}
     )
     text = (resources.files("app.cli.parts") / _TEMPLATE).read_text(encoding="utf-8")
     columns = round(report.since_s / report.column_s)
@@ -28,7 +29,10 @@ def page(report: Report) -> str:
         report=report,
         pools=[(pool, _pool_charts(pool, columns)) for pool in report.pools],
         charts=[_utilisation(report, columns), _errors(report, columns)],
-        events=[event_row(event) for event in reversed(report.events)],
+        events=[
+            (name, [event_row(event) for event in reversed(listed)])
+            for name, listed in (("Scaling", report.scaling), ("Events", report.events))
+        ],
         width=WIDTH,
         height=HEIGHT,
     )

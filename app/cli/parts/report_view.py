@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from app.cli import render
-from app.domain.reports import Percentiles, PoolReport, Report
+from app.domain.reports import EndpointReport, Percentiles, PoolReport, Report
 
 _EVENTS_SHOWN = 20
 
@@ -26,9 +26,18 @@ def print_report(report: Report) -> None:
         ("at", "code", "count"),
         ((e.whose, e.code, f"{e.count:,}") for e in report.errors),
     )
-    shown = report.events[-_EVENTS_SHOWN:]
-    _table("events", ("when", "what", "about", "facts"), (event_row(event) for event in shown))
-    typer.echo(f"\ntokens {report.tokens:,}   money {report.money:,.4f}")
+    for name, events in (("scaling", report.scaling), ("events", report.events)):
+        shown = map(event_row, events[-_EVENTS_SHOWN:])
+        _table(name, ("when", "what", "about", "facts"), shown)
+    typer.echo(f"\ntokens {tokens(report)}   money {report.money:,.4f}")
+
+
+def tokens(of: Report | EndpointReport) -> str:
+    """How many, and whether some of them are a guess."""
+    if not of.rough_tokens:
+        return f"{of.tokens:,}"
+    rough = "all" if of.rough_tokens == of.tokens else f"{of.rough_tokens:,}"
+    return f"{of.tokens:,} ({rough} rough)"
 
 
 def _pool(pool: PoolReport) -> None:
@@ -75,7 +84,7 @@ def _endpoint_rows(report: Report) -> Iterable[tuple[str, ...]]:
             share(one.utilisation),
             *(f"{one.finished:,}", f"{one.failed:,}", share(one.failure_rate)),
             render.ms(one.mean_ms),
-            *(f"{one.prompt_tokens + one.completion_tokens:,}", f"{one.money:,.4f}"),
+            *(tokens(one), f"{one.money:,.4f}"),
         )
 
 

@@ -26,7 +26,7 @@ def submit(
 ) -> None:
     """Submit, ring, and say what came of it; with `wait`, watch the job to its end.
 
-    Exit status 1 where that end is not that every item succeeded.
+    Exit status 1 where that end is not that every item succeeded, or its budget is spent.
     """
     from app.cli.parts import bell
     from app.cli.parts.job_view import job_document, print_job, succeeded
@@ -39,7 +39,7 @@ def submit(
     if not wait:
         _print(submitted, report, as_json=as_json)
         return
-    view = watch(wiring.inspection, str(submitted.job.key))
+    view = watch(wiring.inspection, str(submitted.job.key), ends_at_budget=True)
     if as_json:
         render.json_document(job_document(view))
     else:
@@ -59,6 +59,7 @@ def loaded(
     from app.cli.parts.progress import Steps
     from app.domain.jobs import JobState
 
+    _warn_of_a_budget_without_prices(wiring, template)
     launching, told = wiring.launching, False
     with Steps() as steps, launching.items(template.source) as items:
         watched(items, steps)
@@ -70,6 +71,24 @@ def loaded(
                 render.note("loading: another submission of this job is at it; waiting")
                 told = True
             threading.Event().wait(_LOOK_S)
+
+
+def _warn_of_a_budget_without_prices(wiring: Wiring, template: JobTemplate) -> None:
+    """Say that a budget stops nothing where no call costs anything that we know of."""
+    from app.domain.routing import serving
+    from app.kinds.base import checked, models_of
+    from app.kinds.registry import kind
+
+    if template.budget is None:
+        return
+    one = kind(template.kind)
+    models = models_of(one, checked(one, template.params))
+    specs = [spec for name in models for spec in serving(name, wiring.pools_with(name).endpoints)]
+    if not any(spec.input_price or spec.output_price for spec in specs):
+        render.note(
+            f"the budget stops nothing: no endpoint of {', '.join(models) or 'this job'} has an "
+            "input_price or output_price"
+        )
 
 
 def watched(items: SourceItems, steps: Steps) -> None:

@@ -13,6 +13,7 @@ from app.cli import render
 from app.cli.parts.pace import Seen, items_per_s, left_s
 from app.cli.parts.progress import EVERY_S
 from app.domain.jobs import OPEN, JobState
+from app.domain.pricing import is_budget_reason
 from app.errors import DatabaseUnavailable
 from app.services.inspection import Inspection, JobView
 
@@ -30,9 +31,11 @@ def watch(
     *,
     look_s: float = LOOK_S,
     patience_s: float = PATIENCE_S,
+    ends_at_budget: bool = False,
 ) -> JobView:
     """Show the job on standard error until it ends; what it was then.
 
+    `ends_at_budget`: also when its budget is spent, since it goes no further without a person.
     NotFound: no such job. DatabaseUnavailable: for longer than `patience_s`.
     """
     seen: list[Seen] = []
@@ -41,7 +44,8 @@ def watch(
             view = _looked(inspection, reference, screen, patience_s)
             made = view.progress
             seen = [*seen[-120:], Seen(clock.monotonic_s(), made.done + made.failed)]
-            if view.job.state not in OPEN:
+            is_spent = ends_at_budget and is_budget_reason(view.job.reason)
+            if view.job.state not in OPEN or (is_spent and view.job.state is JobState.PAUSED):
                 screen.end(view)
                 return view
             screen.show(view, items_per_s(seen))

@@ -75,7 +75,7 @@ def item_of(
             return RunItem(key, content, Standing.EMPTY, code)
         case "done" if scores:
             marks = {name: _marks(given) for name, given in scores.items()}
-            return RunItem(key, content, _worst(marks), code, marks)
+            return RunItem(key, content, _worst(marks), marks=marks)
         case _:
             return RunItem(key, content, Standing.ERROR, code)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from app.kinds.scorers.base import NO_EXPECTED, Case, Options, Score, unscored
 
@@ -22,6 +22,17 @@ class RegexOptions(Options):
     """Whether A and a are the same."""
     timeout_s: Annotated[float, Field(gt=0, le=10)] = 1.0
     """Longest search in one answer: a pattern that backtracks without end holds nobody up."""
+
+    @field_validator("pattern")
+    @classmethod
+    def _is_a_pattern(cls, pattern: str | None) -> str | None:
+        import regex
+
+        try:
+            regex.compile(pattern or "")
+        except regex.error as error:
+            raise ValueError(f"not a pattern: {error}") from None
+        return pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,12 @@ _LISTED: Final = 40
 
 
 def check_columns(name: str, wanted: Sequence[str], columns: Sequence[str]) -> None:
-    """BadSource if one of `wanted` is not among `columns`. No columns known: nothing to say."""
+    """BadSource if one of `wanted` is not among `columns`, or twice. None known: nothing to say."""
     for column in wanted if columns else ():
-        if column in columns:
+        if (times := columns.count(column)) == 1:
             continue
+        if times:
+            raise BadSource(f"{name}: the column {column!r} is there twice; rename one of them")
         near = get_close_matches(column.lower(), [c.lower() for c in columns], n=1)
         meant = next((c for c in columns if near and c.lower() == near[0]), None)
         hint = f"; did you mean {meant!r}?" if meant is not None else ";"

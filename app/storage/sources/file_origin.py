@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.errors import UsageError
-from app.storage.sources.base import Asked, ReadOptions, Rows
+from app.storage.sources.base import Asked, ReadOptions, Rows, Source
 from app.storage.sources.filtering import Filter
-from app.storage.sources.opening import opened
+from app.storage.sources.opening import Opened, opened
 from app.storage.sources.registry import choose
 
 
@@ -39,16 +39,22 @@ class FilePlace:
     def form(self, options: ReadOptions) -> str:
         """The name of its format. BadSource: nothing tells."""
         with opened(self.path, self.shown_as) as file:
-            return choose(self.shown_as, file.head(), options.format).name
+            return self._chosen(file, options).name
 
     @contextmanager
     def rows(self, options: ReadOptions) -> Iterator[Rows]:
         """The file's rows."""
         with opened(self.path, self.shown_as) as file:
-            source = choose(self.shown_as, file.head(), options.format)
+            source = self._chosen(file, options)
             rows = source.rows(file, options)
             kind = ", ".join(filter(None, (source.name, file.encoding, rows.detail)))
             yield replace(rows, detail=kind)
+
+    def _chosen(self, file: Opened, options: ReadOptions) -> Source:
+        found = choose(self.shown_as, file.head(), options.format)
+        if options.delimiter is not None and found.name != "csv":
+            raise UsageError(f"--delimiter is for CSV; {self.shown_as} is {found.name}")
+        return found
 
 
 class FileOrigin:

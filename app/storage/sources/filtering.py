@@ -43,5 +43,8 @@ class Filter:
             return None
         try:
             return None if self._holds(row.values) else _NOTHING
-        except (TemplateError, TypeError, ValueError, ArithmeticError) as error:
+        except (TemplateError, TypeError) as error:
             return (BadLine(row.line, f"--where cannot be worked out: {error}"),)
+        except Exception as error:  # noqa: BLE001 - whatever methods of texts raise, with the text
+            why = type(error).__name__
+            return (BadLine(row.line, f"--where cannot be worked out: {why}"),)

@@ -92,7 +92,7 @@ def _told(file: io.BufferedReader, name: str) -> Opened:
         stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=file)), 1 << 16)
     head = stream.peek(4)[:4]
     mark, codec, encoding = next(
-        (found for found in _MARKS if head.startswith(found[0])), (b"", "utf-8", "UTF-8")
+        (found for found in _MARKS if head.startswith(found[0])), _without_mark(head)
     )
     stream.read(len(mark))
     errors = "strict"
@@ -100,6 +100,16 @@ def _told(file: io.BufferedReader, name: str) -> Opened:
         errors = "surrogatepass"
         stream = io.BufferedReader(_AsUtf8(stream, codec, name), 1 << 16)
     return Opened(stream, name, encoding, compressed, errors, len(mark))
+
+
+def _without_mark(head: bytes) -> tuple[bytes, str, str]:
+    """The encoding of a file that says none. Where its first two characters are ASCII, the place
+    of their zero bytes tells UTF-16 (as RFC 4627, section 3, has it for JSON)."""
+    if len(head) == 4 and head[0] and head[2] and not (head[1] or head[3]):
+        return b"", "utf-16-le", "UTF-16 LE"
+    if len(head) == 4 and head[1] and head[3] and not (head[0] or head[2]):
+        return b"", "utf-16-be", "UTF-16 BE"
+    return b"", "utf-8", "UTF-8"
 
 
 class _AsUtf8(io.RawIOBase):

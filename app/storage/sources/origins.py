@@ -52,12 +52,22 @@ def resolved(uri: str) -> str:
     return value
 
 
+def not_there(uri: str) -> str | None:
+    """What `uri` needs and this process does not see: a variable, a file; None: nothing."""
+    if uri.startswith("env:"):
+        name = uri.removeprefix("env:")
+        return None if os.environ.get(name) else f"no environment variable {name!r} is set here"
+    if "://" in uri or uri.startswith("hf:") or Path(uri).exists():
+        return None
+    return f"there is no {uri} now"
+
+
 def kept_as(uri: str, base: Path) -> str:
     """`uri` as it can be written down and used from anywhere; paths count from `base`.
 
-    UsageError: standard input, or a database URL with a password.
+    UsageError: standard input, a database URL with a password, or a path that is no text.
     """
-    from app.storage.sources.urls import has_password, masked_url
+    from app.storage.sources.urls import anchored, has_password, masked_url
 
     if uri == "-":
         raise UsageError("standard input cannot be read again later; name a file")
@@ -65,11 +75,14 @@ def kept_as(uri: str, base: Path) -> str:
         if has_password(uri):
             raise UsageError(
                 f"the password in {masked_url(uri)} would be kept in the database; put the URL "
-                "into an environment variable of the control worker, and write env:NAME"
+                "into an environment variable of the control worker, and write env:NAME in its "
+                "place, such as --source env:SOURCE_URL"
             )
-        return uri
+        return anchored(uri, base)
     if uri.startswith("env:"):
         return uri
+    if not uri.isascii() and os.fsencode(uri).decode("utf-8", "replace") != uri:
+        raise UsageError(f"the path {uri!r} is no UTF-8 and cannot be kept; rename it")
     scheme, path = ("hf:", uri[3:]) if uri.startswith("hf:") else ("", uri)
     local = base / Path(path).expanduser()
     return uri if scheme and not local.exists() else f"{scheme}{local.resolve()}"

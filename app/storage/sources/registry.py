@@ -44,4 +44,6 @@ def choose(name: str, head: bytes, format: str | None = None) -> Source:  # noqa
                 return source
     if not head:
         raise BadSource(f"{name} is empty")
+    if head.lstrip().startswith(b"["):
+        raise BadSource(f"{name} is one JSON array; write each of its objects on a line of its own")
     raise BadSource(f"{name}: cannot tell its format; give --format {' or '.join(known)}")

@@ -21,13 +21,19 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.exc import DBAPIError, NoSuchModuleError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import (
+    DBAPIError,
+    NoSuchModuleError,
+    NoSuchTableError,
+    OperationalError,
+    SQLAlchemyError,
+)
 from sqlalchemy.pool import NullPool
 
 from app.errors import BadSource, DatabaseUnavailable, MissingPart, UsageError
 from app.storage.sources.base import Asked, Batch, ReadOptions, Rows
 from app.storage.sources.columns import check_columns
-from app.storage.sources.urls import masked_url, parsed, place_parts
+from app.storage.sources.urls import file_of, masked_url, parsed, place_parts
 from app.storage.sources.values import plain_rows
 
 BATCH_ROWS: Final = 1000
@@ -135,19 +141,23 @@ class SqlPlace:
         query = select(text("*")).select_from(source).order_by(column).limit(PAGE_ROWS)
         if options.where is not None:
             query = query.where(text(f"({_unbound(options.where)})"))
-        after: Any = None
+        # Rows without an id have no place in the order: they come last, to be named as bad lines.
+        without = query.where(column.is_(None))
+        query = query.where(column.is_not(None))
+        asked = query
         while True:
-            asked = query if after is None else query.where(column > bindparam("after", after))
             with _reading(engine) as connection:
                 found = connection.execute(asked)
                 columns = tuple(found.keys())
                 page = found.all()
             if page:
                 check_columns(self.shown_as, options.wanted, columns)
-                after = page[-1][columns.index(options.id_field or "")]
-            yield columns, page
-            if not page:
+                yield columns, page
+            if asked is without:
+                yield columns, ()
                 return
+            last = page[-1][columns.index(options.id_field or "")] if page else None
+            asked = query.where(column > bindparam("after", last)) if page else without
 
     def _selected(self, engine: Engine) -> str:
         if self._query is not None:
@@ -164,6 +174,9 @@ class SqlPlace:
 
     @contextmanager
     def _engine(self) -> Iterator[Engine]:
+        file = file_of(self._url)
+        if file is not None and not file.is_file():  # SQLite would make an empty one.
+            raise BadSource(f"{self.shown_as}: no file {file}")
         how = _CONNECT.get(self._url.drivername, {})
         engine = create_engine(
             self._url,
@@ -192,6 +205,8 @@ class SqlPlace:
                     f"the source {self.shown_as} does not answer: {said(error)}"
                 ) from None
             raise BadSource(f"{self.shown_as}: {said(error)}") from None
+        except NoSuchTableError as error:
+            raise BadSource(f"{self.shown_as}: no table {str(error)!r}") from None
         except SQLAlchemyError as error:
             raise BadSource(f"{self.shown_as}: {str(error).splitlines()[0]}") from None
 

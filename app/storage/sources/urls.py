@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy.engine import URL, make_url
@@ -41,12 +42,30 @@ def has_password(uri: str) -> bool:
     return url.password is not None or any(map(_is_secret, url.query))
 
 
+def anchored(uri: str, base: Path) -> str:
+    """`uri` for later and elsewhere: the file of an SQLite URL counts from `base`."""
+    url = parsed(uri)
+    if (path := file_of(url)) is None:
+        return uri
+    return uri.replace(f"///{url.database}", f"///{(base / path).resolve()}", 1)
+
+
+def file_of(url: URL) -> Path | None:
+    """The file of an SQLite URL; None: another database, or one in memory."""
+    name = url.database or ""
+    if url.get_backend_name() != "sqlite" or name in ("", ":memory:") or name.startswith("file:"):
+        return None
+    return Path(name)
+
+
 def place_parts(uri: str) -> tuple[str, ...]:
     """Server and database. Not who asks, nor how: a rotated password leads to the same place."""
     url = parsed(uri)
     host = url.host or str(url.query.get("host", ""))
     port = str(url.port or url.query.get("port", ""))
-    return (url.get_backend_name(), host, port, url.database or "")
+    file = file_of(url)
+    name = (url.database or "") if file is None else str(file.resolve())
+    return (url.get_backend_name(), host, port, name)
 
 
 def _is_secret(name: str) -> bool:

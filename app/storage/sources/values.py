@@ -10,7 +10,8 @@ from itertools import chain
 from typing import Any, Final
 
 from app.domain.cleaning import JSON
-from app.storage.sources.base import Batch, Row
+from app.storage.sources.base import BadLine, Batch, Row
+from app.storage.sources.wrong_bytes import wrong_byte
 
 _AS_THEY_ARE: Final = frozenset({str, int, float, bool})
 _PLAIN: Final = _AS_THEY_ARE | {type(None)}
@@ -22,22 +23,30 @@ def plain_rows(
     """`part` as rows, of which `before` came before them: values by column, as JSON.
 
     Null where a text should be is an empty one: the column is there, and there is nothing in it.
+    Bytes where a text should be are read as UTF-8: some writers keep texts in binary columns.
     """
     lines = range(before + 1, before + 1 + len(part))
-    made: Iterable[dict[str, JSON]] = (dict(zip(columns, values, strict=True)) for values in part)
+    made: Iterable[dict[str, Any]] = (dict(zip(columns, values, strict=True)) for values in part)
     # Looking at a whole part at once costs a fraction of looking at each value.
     if not set(map(type, chain.from_iterable(part))) <= _AS_THEY_ARE:
-        made = (_plain_row(row, text_field) for row in made)
+        return [_plain_row(line, row, text_field) for line, row in zip(lines, made, strict=True)]
     return list(map(Row, lines, made))
 
 
-def _plain_row(row: dict[str, Any], text_field: str | None) -> dict[str, JSON]:
+def _plain_row(line: int, row: dict[str, Any], text_field: str | None) -> Row | BadLine:
+    if text_field is not None:
+        text = row.get(text_field, "")
+        if text is None:
+            row[text_field] = ""
+        elif isinstance(text, bytes | bytearray | memoryview):
+            try:
+                row[text_field] = bytes(text).decode("utf-8")
+            except UnicodeDecodeError as error:
+                return BadLine(line, f"{text_field} is {wrong_byte(error, error.start)}")
     for name, value in row.items():
         if type(value) not in _PLAIN:
             row[name] = plain(value)
-    if text_field is not None and row.get(text_field, "") is None:
-        row[text_field] = ""
-    return row
+    return Row(line, row)
 
 
 def plain(value: Any) -> JSON:

@@ -3,7 +3,7 @@
 from app.storage.tables.batch import batch_calls, chunks, items, jobs, results, steps
 from app.storage.tables.endpoints import endpoint_knees, endpoints, rate_reservations, scalers
 from app.storage.tables.events import events
-from app.storage.tables.interactive import interactive_requests
+from app.storage.tables.interactive import detours, interactive_requests
 from app.storage.tables.metadata import metadata
 from app.storage.tables.schedules import schedule_runs, schedules
 from app.storage.tables.throttle import throttle_decisions, throttle_limits
@@ -14,6 +14,7 @@ __all__ = [
     "batch_calls",
     "chunks",
     "collections",
+    "detours",
     "embeddings",
     "endpoint_knees",
     "endpoints",

@@ -178,6 +178,8 @@ batch_calls = Table(
     Column("prompt_tokens", Integer, nullable=False, server_default="0"),
     Column("completion_tokens", Integer, nullable=False, server_default="0"),
     Column("money", Float, nullable=False, server_default="0"),
+    # The server told no usage, and nobody could count: its tokens are a guess.
+    Column("rough", Boolean, nullable=False, server_default=text("false")),
     Column("error_code", Text),
     Index("ix_batch_calls_window", "pool", "ended_at"),
 )

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, Float, Index, Integer, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Identity,
+    Index,
+    Integer,
+    Table,
+    Text,
+    text,
+)
 from sqlalchemy.dialects.postgresql import UUID
 
 from app.domain.requests import RequestState
@@ -40,6 +51,8 @@ interactive_requests = Table(
     # Requests with the same number go to the endpoint in one call, and take one place.
     Column("rides_on", UUID(as_uuid=True)),
     Column("money", Float),
+    # Its tokens are a guess.
+    Column("rough", Boolean, nullable=False, server_default=text("false")),
     Column("error_code", Text),
     one_of("state", "state", RequestState),
     Index("ix_interactive_requests_window", "pool", "finished_at"),
@@ -51,4 +64,17 @@ interactive_requests = Table(
         postgresql_where=text("state IN ('queued','running')"),
     ),
     postgresql_with={"fillfactor": "80"},
+)
+
+# Calls that failed at one endpoint before another was asked: a request's own row tells of the last.
+detours = Table(
+    "detours",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("pool", Text, nullable=False),
+    Column("endpoint", Text, nullable=False),
+    moment("ended_at", required=True),
+    Column("seconds", Float, nullable=False),
+    Column("error_code", Text, nullable=False),
+    Index("ix_detours_window", "pool", "ended_at"),
 )
