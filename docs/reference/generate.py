@@ -33,7 +33,7 @@ variable is `GIVEWAY_`, the table, two underscores, the key: `[throttle] tick_s`
 
 Names end in their unit: `_s` seconds, `_ms` milliseconds, `_h` hours. An unknown key is an error;
 `giveway config check` names the file, the line and the right spelling, and `giveway config show`
-says what is in force and where it comes from. `GIVEWAY_DATA` stands for `--data`.
+says what is in force. `GIVEWAY_DATA` stands for `--data`.
 """
 COMMANDS_HEAD = """\
 # Commands

@@ -32,6 +32,7 @@ securityContext:
   seccompProfile:
     type: RuntimeDefault
 automountServiceAccountToken: false
+enableServiceLinks: false # GIVEWAY_FLOWER_PORT and its like would be settings that do not exist
 volumes:
   - name: settings
     configMap:
