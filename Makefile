@@ -38,7 +38,7 @@ demo: $(STAMP) ## Run the whole thing on this machine, and write ./giveway-demo
 
 .PHONY: test
 test: $(STAMP) ## All tests, those on real services included, in two processes
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup $(TEST_FLAGS)
+	@$(BIN)/python -m pytest -n 2 $(TEST_FLAGS)
 
 .PHONY: test-quick
 test-quick: $(STAMP) ## The tests that need no whole stack

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
@@ -50,21 +51,31 @@ _MEASURES = (
 """Time is what they look at: nothing else runs beside them."""
 
 
-@pytest.hookimpl(tryfirst=True)  # Before xdist reads the groups.
+def _place(test: str) -> int:
+    found = (n for n, path in enumerate(_ALONE) if test.startswith(path))
+    return next(found, len(_ALONE))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two processes share the tests (`-n 2 --dist loadgroup`): one has the stacks, which mostly
-    wait, and the other one the rest, a file at a time."""
-
-    def place(item: pytest.Item) -> int:
-        found = (n for n, path in enumerate(_ALONE) if item.nodeid.startswith(path))
-        return next(found, len(_ALONE))
-
+    """In the order of `_ALONE`; what measures time is marked."""
     for item in items:
-        group = "stacks" if place(item) < len(_ALONE) else item.nodeid.split("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
         if item.nodeid.startswith(_MEASURES):
             item.add_marker(pytest.mark.alone)
-    items.sort(key=place)
+    items.sort(key=lambda item: _place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Two processes share the tests (`-n 2`): one has the stacks, which mostly wait, and the other
+    one the rest, a file at a time. (Groups by mark, xdist's own way, pytest 9.2 does not know.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Shares(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return "stacks" if _place(nodeid) < len(_ALONE) else nodeid.partition("::")[0]
+
+    config.option.loadscopereorder = False  # The stacks take longest, so they come first.
+    return Shares(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
