@@ -17,18 +17,8 @@ import pytest
 _numbers = itertools.count(1)
 
 
-_ALONE = (
-    "tests/integration/worker/",
-    "tests/integration/local/",
-    "tests/integration/client/",
-    "tests/acceptance/test_summaries.py",
-    "tests/acceptance/test_survival.py",
-    "tests/acceptance/test_backfill.py",
-    "tests/acceptance/test_scaling.py",
-    "tests/acceptance/",
-)
-"""Whole stacks and real workers: one after another, those that measure people's latency last."""
-
+_STACKS = ("tests/integration/worker/", "tests/integration/local/", "tests/integration/client/")
+"""Real workers, and whole stacks: they mostly wait."""
 
 _MEASURES = (
     "tests/acceptance/test_faults.py",
@@ -51,30 +41,36 @@ _MEASURES = (
 """Time is what they look at: nothing else runs beside them."""
 
 
-def _place(test: str) -> int:
-    found = (n for n, path in enumerate(_ALONE) if test.startswith(path))
-    return next(found, len(_ALONE))
+def _shared(test: str) -> str:
+    """What is run in one process, in this order; `test` is its id."""
+    if test.startswith(_MEASURES):
+        return "2 measures"
+    if test.startswith("tests/acceptance/"):
+        return "1 acceptance"
+    return "3 stacks" if test.startswith(_STACKS) else f"4 {test.partition('::')[0]}"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """In the order of `_ALONE`; what measures time is marked."""
+    """What takes longest comes first; what measures time is marked."""
     for item in items:
         if item.nodeid.startswith(_MEASURES):
             item.add_marker(pytest.mark.alone)
-    items.sort(key=lambda item: _place(item.nodeid))
+    items.sort(key=lambda item: _shared(item.nodeid)[0])
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Two processes share the tests (`-n 2`): one has the stacks, which mostly wait, and the other
-    one the rest, a file at a time. (Groups by mark, xdist's own way, pytest 9.2 does not know.)"""
+    """Two processes share the tests (`-n 2`): one has the acceptance tests and then those that
+    measure time, the other one workers and stacks and then the rest, a file at a time. (Groups by
+    mark, xdist's own way, do not work with pytest 9.2.)"""
     from xdist.scheduler import LoadScopeScheduling
 
     class Shares(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "stacks" if _place(nodeid) < len(_ALONE) else nodeid.partition("::")[0]
+            where = _shared(nodeid)
+            return "acceptance and measures" if where[0] in "12" else where
 
-    config.option.loadscopereorder = False  # The stacks take longest, so they come first.
+    config.option.loadscopereorder = False  # The longest come first.
     return Shares(config, log)
 
 
