@@ -24,21 +24,10 @@ _MEASURES = (
     "tests/acceptance/test_faults.py",
     "tests/acceptance/test_many_endpoints.py",
     "tests/acceptance/test_scaling.py",
-    "tests/acceptance/test_story.py",
-    "tests/integration/cli/test_submit.py",
-    "tests/integration/inference/test_simulated.py",
-    "tests/integration/inference/test_wire.py",
-    "tests/integration/local/test_supervisor.py",
-    "tests/integration/local/test_whole_stack.py",
+    "tests/acceptance/test_story.py::test_people_keep_their_latency",
     "tests/integration/services/test_calibration.py",
-    "tests/integration/services/test_failover.py",
-    "tests/integration/services/test_learning.py",
-    "tests/integration/services/test_rates.py",
-    "tests/integration/services/test_scraping.py",
-    "tests/integration/services/test_yielding.py",
-    "tests/integration/worker/test_leaving.py",
 )
-"""Time is what they look at: nothing else runs beside them."""
+"""People's latency or an endpoint's time is what they look at: nothing else runs beside them."""
 
 
 def _shared(test: str) -> str:
