@@ -38,8 +38,7 @@ demo: $(STAMP) ## Run the whole thing on this machine, and write ./giveway-demo
 
 .PHONY: test
 test: $(STAMP) ## All tests, those on real services included, in two processes
-	@$(BIN)/python -m pytest -n 2 $(TEST_FLAGS) || { [ $$? -eq 1 ] && echo "once more, one at a time: what failed beside others" \
-		&& $(BIN)/python -m pytest --last-failed --last-failed-no-failures none; }
+	@$(BIN)/python -m pytest -n 2 $(TEST_FLAGS)
 
 .PHONY: test-quick
 test-quick: $(STAMP) ## The tests that need no whole stack
@@ -102,7 +101,7 @@ reference: $(STAMP) ## Write docs/reference anew from the code
 .PHONY: clean
 clean: ## Remove .venv, caches and what the demo wrote; never .giveway, which is your data
 	@rm -rf $(VENV) giveway-demo build dist *.egg-info .coverage htmlcov \
-		.mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+		.mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): requirements.lock pyproject.toml
