@@ -123,8 +123,6 @@ def test_a_deadline_that_passes_in_the_line_is_said_and_nothing_is_sent(one: Rig
 
 
 def test_ctrl_c_takes_the_question_back(one: Rig, app: Any, processes: Processes) -> None:
-    import os
-
     one.endpoint.order({"kind": "hang", "path": "chat"})
     asking = subprocess.Popen(
         [sys.executable, "-m", "app.cli.main", "ask", "hello there", "--model", "fake-chat"],
@@ -132,6 +130,8 @@ def test_ctrl_c_takes_the_question_back(one: Rig, app: Any, processes: Processes
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A shell's background job has Ctrl-C ignored, and would hand that down.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     until(lambda: one.endpoint.ledger()["requests"] == 1, 15, "the call")
     asking.send_signal(signal.SIGINT)
