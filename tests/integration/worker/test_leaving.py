@@ -124,15 +124,16 @@ def test_a_deadline_that_passes_in_the_line_is_said_and_nothing_is_sent(one: Rig
 
 def test_ctrl_c_takes_the_question_back(one: Rig, app: Any, processes: Processes) -> None:
     one.endpoint.order({"kind": "hang", "path": "chat"})
+    # A shell's background job has Ctrl-C ignored, and would hand that down.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     asking = subprocess.Popen(
         [sys.executable, "-m", "app.cli.main", "ask", "hello there", "--model", "fake-chat"],
         env={**os.environ, **processes.environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell's background job has Ctrl-C ignored, and would hand that down.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+    signal.signal(signal.SIGINT, before)
     until(lambda: one.endpoint.ledger()["requests"] == 1, 15, "the call")
     asking.send_signal(signal.SIGINT)
     _out, said = asking.communicate(timeout=30)
