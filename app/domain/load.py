@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from app.domain.throttle.samples import nearest_rank
 from app.errors import ConfigError
 
 _TEXT = """
@@ -148,7 +149,6 @@ def summary(plan: LoadPlan, waits: Sequence[Waited], wall_s: float) -> LoadRepor
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """The smallest value that at least `share` of the values do not pass (as percentile_disc)."""
-    if not ordered:
-        return None
-    return round(ordered[max(0, math.ceil(share * len(ordered) - 1e-9) - 1)], 3)
+    """The `share` quantile by nearest rank, to a thousandth; None: there are no values."""
+    value = nearest_rank(ordered, share)
+    return None if value is None else round(value, 3)

@@ -101,6 +101,11 @@ class EndpointHealth:
         return self.breaker is not Breaker.CLOSED and self.spoils is None
 
     @property
+    def in_service(self) -> bool:
+        """Whether it gets work for some model."""
+        return not (self.cooling or self.draining or self.is_dead)
+
+    @property
     def word(self) -> str:
         """draining, open, half-open, cooling, slow or ok: the one that matters most."""
         if self.draining:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from app.domain.reserves import with_reserve
 from app.domain.routing import PRIMARY
 from app.domain.throttle.decide import limit_now
 from app.domain.throttle.values import Bounds, State
 from app.services.pools import Pool, tuned
-from app.services.room import with_reserve
 from app.storage.gauge_store import EndpointGauges, PoolGauges
 from app.storage.report_store import Targets
 

@@ -15,12 +15,12 @@ import pytest
 from sqlalchemy import text
 
 from app.domain.jobs import Failover, JobState
+from app.domain.reserves import with_reserve
 from app.domain.routing import EndpointHealth
 from app.domain.throttle.values import Bounds
 from app.errors import BadParams, NotFound, StateConflict, UnknownName
 from app.services import claiming
 from app.services.pools import Pool, current
-from app.services.room import with_reserve
 from app.services.submission import JobRequest
 from app.storage import endpoint_store
 from app.storage.endpoint_store import EndpointStore
