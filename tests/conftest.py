@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import itertools
 import os
 from collections.abc import Iterator
@@ -76,6 +77,13 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         if how == fcntl.LOCK_SH:
             fcntl.flock(door, fcntl.LOCK_UN)
         return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What a file's tests left open is found at its end, not beside somebody else's."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 from celery import Celery
+from kombu import pools
 from sqlalchemy import text
 
 from app.domain.fingerprint import fingerprint
@@ -21,6 +22,7 @@ from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
 from app.wiring import Wiring
 from app.worker.assembly import make
+from app.worker.results import close_backend
 from tests.served import Served
 
 
@@ -65,6 +67,7 @@ class Rig:
             is_group = isinstance(values, dict)
             given[group] = {**given.get(group, {}), **values} if is_group else values
         self._given = given
+        self._apps: list[Celery] = []
         self.wiring = Wiring(Settings(**given))
         if declare:
             self.wiring.declare()
@@ -75,10 +78,17 @@ class Rig:
         self.wiring.recorder.close()
         self.wiring.database.close()
         self.wiring = Wiring(Settings(**self._given, broker={"url": url}))
-        return make(self.wiring)
+        self._apps.append(make(self.wiring))
+        return self._apps[-1]
 
     def close(self) -> None:
-        """Close what it opened."""
+        """Close what it opened. A connection that the garbage collector finds open fails a test."""
+        for app in self._apps:
+            close_backend(app.backend)
+            self.wiring.doorbell.close()
+            app.close()
+        if self._apps:
+            pools.reset()
         if "leases" in vars(self.wiring):
             self.wiring.leases.close()
         self.wiring.recorder.close()

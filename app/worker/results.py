@@ -8,6 +8,9 @@ from typing import Any
 
 def close_backend(backend: Any) -> None:
     """Close its subscription and its connections. Harmless where it opened none."""
+    # Results that are dropped later, as unanswered ones are, would open a new connection just to
+    # unsubscribe.
+    getattr(backend.result_consumer, "subscribed_to", set()).clear()
     with suppress(Exception):
         backend.result_consumer.stop()
     client = vars(backend).get("client")  # Redis; made on first use

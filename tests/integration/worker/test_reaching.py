@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import celery
+import pytest
+import redis
 from celery import Celery
+from celery.exceptions import TimeoutError as NoResult
 from kombu import pools
 
 from app.worker import reaching
@@ -33,3 +36,17 @@ def test_the_apps_of_the_process_stay_as_they_are(rig: MakeRig, fresh_broker_url
     pools.reset()
     assert (waiting["theirs"], waiting["interactive"]) == (2, 1)
     assert waiting["batch"] > 0
+
+
+def test_who_stops_waiting_leaves_no_connection(rig: MakeRig, fresh_broker_url: str) -> None:
+    """An asked task without an answer is given up when it is dropped, by Celery, and that may be
+    after its connections were closed: it must not open another one."""
+    wiring = rig(broker={"url": fresh_broker_url}).wiring
+    with reaching.celery_that_answers(wiring) as app:
+        result = app.send_task("giveway.interactive.chat", kwargs={}, queue="interactive")
+        with pytest.raises(NoResult):
+            result.get(timeout=0.1)
+    with redis.Redis.from_url(fresh_broker_url) as client:
+        before = client.info("stats")["total_connections_received"]
+        result.__del__()
+        assert client.info("stats")["total_connections_received"] == before
