@@ -94,6 +94,13 @@ class Wiring:
             self._incarnation = (os.getpid(), uuid.uuid4().hex[:8])
         return f"{self.worker_name}#{self._incarnation[1]}"
 
+    def close(self) -> None:
+        """Close what was used of it: threads end, connections are given back."""
+        made = vars(self)  # Cached properties: what was used.
+        for name in ("leases", "scraping", "recorder", "wires", "database"):
+            if name in made:
+                made[name].close()
+
     @cached_property
     def database(self) -> Database:
         """Postgres. StackNotRunning: no URL is known."""

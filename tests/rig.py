@@ -75,8 +75,7 @@ class Rig:
 
     def with_broker(self, url: str) -> Celery:
         """The Celery app on this rig's settings and that broker; rings then reach workers."""
-        self.wiring.recorder.close()
-        self.wiring.database.close()
+        self.wiring.close()
         self.wiring = Wiring(Settings(**self._given, broker={"url": url}))
         self._apps.append(make(self.wiring))
         return self._apps[-1]
@@ -89,12 +88,7 @@ class Rig:
             app.close()
         if self._apps:
             pools.reset()
-        if "leases" in vars(self.wiring):
-            self.wiring.leases.close()
-        self.wiring.recorder.close()
-        self.wiring.scraping.close()
-        self.wiring.wires.close()
-        self.wiring.database.close()
+        self.wiring.close()
 
     @property
     def database(self) -> Database:

@@ -75,10 +75,7 @@ def wiring_for(config: Path | None, data: Path) -> Iterator[Wiring]:
     try:
         yield wiring
     finally:
-        made = vars(wiring)  # cached properties: what was used
-        for name in ("leases", "recorder", "wires", "database"):
-            if name in made:
-                made[name].close()
+        wiring.close()
 
 
 def one_pool(wiring: Wiring, name: str | None) -> str:

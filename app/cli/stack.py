@@ -104,7 +104,7 @@ def _pools(settings: Settings) -> list[dict[str, Any]]:
     try:
         return [pool_document(view) for view in wiring.inspection.pools()]
     finally:
-        wiring.database.close()
+        wiring.close()
 
 
 def _in_foreground(options: StackOptions) -> None:

@@ -68,10 +68,7 @@ class Giveway:
 
     def close(self) -> None:
         """Close what it opened."""
-        made = vars(self._wiring)
-        for name in ("leases", "recorder", "wires", "database"):
-            if name in made:
-                made[name].close()
+        self._wiring.close()
 
     def submit(
         self,
