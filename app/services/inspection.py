@@ -11,6 +11,7 @@ from app import clock
 from app.domain.chunks import Chunk
 from app.domain.jobs import CLAIMABLE, Job, JobState, Progress
 from app.domain.routing import HEALTHY
+from app.domain.throttle.kv import Kv
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Reason
 from app.errors import NotFound
@@ -68,6 +69,8 @@ class PoolView:
     tuned: Mapping[str, Any]
     """What an operator changed at run time, over what the settings say. Empty: nothing."""
     reading: Reading
+    kv: Kv | None = None
+    """What the decision in force knows of the endpoints' KV memory; None: nothing."""
     in_service: bool = True
     """Whether some endpoint of it gets work now."""
 
@@ -161,6 +164,7 @@ class Inspection:
             override=row.override,
             tuned=row.tuned,
             reading=reading,
+            kv=None if is_old else row.state.kv,
             in_service=any(
                 pool.health.get(spec.name, HEALTHY).usable(model)
                 for spec in pool.endpoints

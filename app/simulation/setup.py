@@ -66,6 +66,8 @@ class Setup:
     """Whether people who came into a full house are kept from lowering the capacity."""
     probes: bool = True
     """Whether batch calls are timed, and speak for people where those are few."""
+    memory: bool = True
+    """Whether the endpoint tells how large its KV memory is."""
     limits: tuple[float, ...] | None = None
     """A limit for each second from 0 on, obeyed at claims instead of a policy's (the oracle)."""
 
@@ -86,3 +88,4 @@ class Trace:
     batch_done: int = 0
     most_in_flight: int = 0
     refused_people: int = 0
+    preemptions: int = 0

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.domain.throttle.kv import mean_held
 from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.samples import MISS_X, NEAR_X, Sample, nearest_rank, x_of
 from app.domain.throttle.values import PolicySettings
@@ -30,6 +31,7 @@ def sample_of(call: Call, t: float) -> Sample:
         age_ms=(end - call.submitted_at) * 1000.0,
         first_token_ms=None if first is None else (first - call.submitted_at) * 1000.0,
         output_tokens=call.output if ended else None,
+        prompt_tokens=call.prompt,
         finished=ended,
         streams=call.streams,
         ahead=call.ahead,
@@ -56,7 +58,7 @@ class Window:
         self.policy = policy
         self.ended: deque[tuple[float, Call]] = deque()
         self._arrived: deque[float] = deque()
-        self._batch: deque[tuple[float, float, float]] = deque()
+        self._batch: deque[tuple[float, Call, float]] = deque()
         self._probes: deque[tuple[float, float]] = deque()
 
     def person_came(self, t: float) -> None:
@@ -70,7 +72,7 @@ class Window:
 
     def batch_ended(self, call: Call, t: float, trip_s: float, *, probe: bool) -> None:
         """A batch call is done after `trip_s`; as a `probe` it speaks for people as well."""
-        self._batch.append((t, float(call.prompt + call.output), trip_s))
+        self._batch.append((t, call, trip_s))
         if probe and call.streams and call.output > 1 and call.first_at is not None:
             policy = self.policy
             first = (call.first_at - call.submitted_at) * 1000.0 / policy.first_token_target_ms
@@ -144,10 +146,18 @@ class Window:
             interactive_recent_peak=now.peak,
             batch_in_flight=now.batch_in_flight,
             batch_waiting=ALWAYS_MORE,
-            batch_per_s=sum(work for _, work, _ in self._batch) / window_s,
+            batch_per_s=sum(call.prompt + call.output for _, call, _ in self._batch) / window_s,
             batch_round_trip_ms=1000.0 * sum(trips) / len(trips) if trips else None,
             batch_samples=len(self._probes),
             batch_x_p95=nearest_rank(sorted(x for _, x in self._probes), 0.95),
+            people_kv_tokens=mean_held(
+                (call.ended_at - call.submitted_at, call.prompt, call.output)
+                for _, call in self.ended
+                if call.ended_at is not None
+            ),
+            batch_kv_tokens=mean_held(
+                (trip, call.prompt, call.output) for _, call, trip in self._batch
+            ),
             gauges=now.gauges,
         )
 

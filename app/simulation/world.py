@@ -273,6 +273,7 @@ class World:
         return self._window.reading(t, now, policy.people_capacity, policy.answered_at)
 
     def _gauges(self) -> Gauges:
+        setup = self.setup
         preemptions = sum(e.preemptions for e in self.engines)
         rising, self._preemptions = preemptions > self._preemptions, preemptions
         return Gauges(
@@ -280,6 +281,7 @@ class World:
             engine_running=sum(e.running for e in self.engines),
             kv_usage=min(1.0, max(e.kv_usage for e in self.engines)),
             preemptions_rising=rising,
+            kv_capacity_tokens=len(self.engines) * setup.server.kv_tokens if setup.memory else None,
         )
 
     def _record(self, t: float) -> None:
@@ -291,6 +293,7 @@ class World:
         trace.interactive_in_flight.append(len(self._flying))
         trace.batch_tokens.append(self._done_tokens + flying)
         trace.reasons.append(self.state.reason.value)
+        trace.preemptions = sum(e.preemptions for e in self.engines)
 
 
 def simulate(setup: Setup) -> Trace:

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from app.domain.throttle.decide import decide, limit_now
-from app.domain.throttle.feedforward import Kv
+from app.domain.throttle.kv import Kv
 from app.domain.throttle.policies import registered
 from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.values import Bounds, Decision, PolicySettings, Reason, State
@@ -46,6 +46,7 @@ def some_reading(draw: st.DrawFn) -> Reading:
         engine_running=st.one_of(st.none(), counts),
         kv_usage=st.one_of(st.none(), st.floats(0, 1)),
         preemptions_rising=st.booleans(),
+        kv_capacity_tokens=st.one_of(st.none(), st.integers(0, 500_000)),
         age_s=st.floats(0, 100),
     )
     return Reading(
@@ -66,8 +67,19 @@ def some_reading(draw: st.DrawFn) -> Reading:
         batch_round_trip_ms=draw(maybe),
         batch_samples=draw(counts),
         batch_x_p95=draw(maybe),
+        people_kv_tokens=draw(st.one_of(st.none(), st.floats(0, 1e5))),
+        batch_kv_tokens=draw(st.one_of(st.none(), st.floats(0, 1e5))),
         gauges=draw(st.one_of(st.none(), gauges)),
     )
+
+
+some_kv = st.builds(
+    Kv,
+    capacity_tokens=st.one_of(st.none(), st.floats(1, 1e6)),
+    per_person_tokens=st.one_of(st.none(), st.floats(0, 1e5)),
+    per_batch_tokens=st.one_of(st.none(), st.floats(0, 1e5)),
+    fill=st.floats(0.1, 4.0),
+)
 
 
 @st.composite
@@ -82,6 +94,7 @@ def some_state(draw: st.DrawFn) -> State:
         capacity=draw(st.one_of(st.none(), st.floats(0, 1e6))),
         interactive_peak=draw(st.floats(0, 1e4)),
         interactive_level=draw(st.floats(0, 1e4)),
+        kv=draw(st.one_of(st.none(), some_kv)),
         smoothed=draw(st.one_of(st.none(), st.floats(0, 1))),
         cut_at=draw(st.one_of(st.none(), st.just(at))),
         green_ticks=draw(st.integers(0, 100)),
@@ -316,17 +329,64 @@ def test_deadlines_hold_at_most_a_quarter_of_the_capacity(
 
 
 @every_policy
-@given(state=some_state(), reading=some_reading(), bounds=some_bounds(), room=st.floats(1, 1e6))
-@settings(max_examples=20, deadline=None)
+@given(
+    state=some_state(),
+    reading=some_reading(),
+    bounds=some_bounds(),
+    kv=some_kv,
+    less=st.floats(0, 1),
+    more=st.floats(1, 100),
+)
+@settings(max_examples=40, deadline=None)
 def test_more_people_or_less_memory_never_mean_more_batch(
-    name: str, state: State, reading: Reading, bounds: Bounds, room: float
+    name: str,
+    state: State,
+    reading: Reading,
+    bounds: Bounds,
+    kv: Kv,
+    less: float,
+    more: float,
 ) -> None:
-    kept = decide(state, reading, PolicySettings(name=name), bounds, NOON).state
-    kv = Kv(room, 0.0, 100.0)
-    limits = [limit_now(kept, people, bounds, NOON) for people in (0, 1, 5, 50, 500)]
+    decided = decide(state, reading, PolicySettings(name=name), bounds, NOON).state
 
-    assert limits == sorted(limits, reverse=True)
-    assert limit_now(kept, 5, bounds, NOON, kv) <= limits[2]
+    def limits(kv: Kv | None) -> list[int]:
+        kept = replace(decided, kv=kv)
+        return [limit_now(kept, people, bounds, NOON) for people in (0, 1, 5, 50, 500)]
+
+    unbound, bound = limits(None), limits(kv)
+    assert unbound == sorted(unbound, reverse=True)
+    assert bound == sorted(bound, reverse=True)
+    assert all(one <= other for one, other in zip(bound, unbound, strict=True))
+    if kv.capacity_tokens is not None:
+        small = limits(replace(kv, capacity_tokens=kv.capacity_tokens * less))
+        assert all(one <= other for one, other in zip(small, bound, strict=True))
+    if kv.capacity_tokens is not None and kv.per_batch_tokens is not None:
+        large = replace(kv, per_batch_tokens=max(1.0, kv.per_batch_tokens) * more)
+        assert all(one <= other for one, other in zip(limits(large), bound, strict=True))
+
+
+@every_policy
+@given(state=some_state(), reading=some_reading(), bounds=some_bounds())
+@settings(max_examples=25, deadline=None)
+def test_less_memory_never_means_a_higher_decision(
+    name: str, state: State, reading: Reading, bounds: Bounds
+) -> None:
+    policy = PolicySettings(name=name)
+    gauges = replace(reading.gauges or Gauges(), kv_usage=None, age_s=0.0)
+    limits = [
+        decide(
+            state,
+            replace(reading, gauges=replace(gauges, kv_capacity_tokens=tokens)),
+            policy,
+            bounds,
+            NOON,
+        ).limit
+        for tokens in (0, 500, 20_000, 1_000_000, None)
+    ]
+
+    # 0 is no size.
+    assert limits[0] == limits[-1]
+    assert limits[1:] == sorted(limits[1:])
 
 
 @pytest.mark.parametrize(

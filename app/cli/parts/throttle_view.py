@@ -38,6 +38,7 @@ def pool_document(view: PoolView) -> dict[str, Any]:
         "valid_until": view.valid_until,
         "override": None if view.override is None else asdict(view.override),
         "tuned": dict(view.tuned),
+        "kv": None if view.kv is None else asdict(view.kv),
         "reading": reading,
     }
 
@@ -67,6 +68,7 @@ def print_pool(view: PoolView) -> None:
                 "in flight",
                 _in_flight(view),
             ),
+            ("memory", view.kv.words if view.kv and view.kv.capacity_tokens else None),
             ("decided", render.moment(view.computed_at) or "never"),
             ("valid until", render.moment(view.valid_until)),
         ]

@@ -11,13 +11,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from app.domain.throttle.feedforward import (
-    Kv,
     decayed_peak,
+    memory_limit,
     next_level,
     next_weight,
     people_weight,
     surge,
 )
+from app.domain.throttle.kv import next_kv
 from app.domain.throttle.policies import named
 from app.domain.throttle.policies.base import Case
 from app.domain.throttle.readings import Reading
@@ -57,7 +58,8 @@ def decide(
         state.interactive_level, state.decided_at, float(reading.interactive_in_flight), now
     )
     weight = next_weight(state.weight, reading)
-    seen = replace(state, interactive_peak=peak, interactive_level=level, weight=weight)
+    kv = next_kv(state.kv, reading, policy.gauges_stale_s)
+    seen = replace(state, interactive_peak=peak, interactive_level=level, weight=weight, kv=kv)
     case = Case(seen, reading, policy, bounds, now)
     proposal = law.propose(case)
     kept = replace(
@@ -67,10 +69,14 @@ def decide(
         interactive_peak=peak,
         interactive_level=level,
         weight=weight,
+        kv=kv if proposal.minds_memory else None,
         override=override,
         deadline_floor=_granted(deadline_places, proposal.state.capacity, proposal.limit, bounds),
     )
     limit, reason = bounds.clamp(proposal.limit), proposal.reason
+    room = bounds.clamp(memory_limit(kept, peak, reading.interactive_in_flight))
+    if room < limit:
+        limit, reason = room, Reason.MEMORY
     if kept.deadline_floor is not None and kept.deadline_floor > limit:
         limit, reason = bounds.clamp(kept.deadline_floor), Reason.DEADLINE_FLOOR
     if override is not None:
@@ -85,7 +91,6 @@ def limit_now(
     interactive_in_flight: int,
     bounds: Bounds,
     now: datetime,
-    kv: Kv | None = None,
 ) -> int:
     """The limit at this very claim: the decision in force, less the people who came since.
 
@@ -101,14 +106,13 @@ def limit_now(
     if state.reason is Reason.STALE:
         return bounds.floor
     wanted = float(state.limit)
+    peak = decayed_peak(state.interactive_peak, state.decided_at, interactive_in_flight, now)
     if state.capacity is not None:
-        peak = decayed_peak(state.interactive_peak, state.decided_at, interactive_in_flight, now)
         coming = surge(interactive_in_flight, state.interactive_level)
         wanted = state.capacity - people_weight(peak + coming, state.weight)
     if state.quiet_limit is not None and not interactive_in_flight:
         wanted = max(wanted, state.quiet_limit)
-    if kv is not None:
-        wanted = min(wanted, kv.limit)
+    wanted = min(wanted, memory_limit(state, peak, interactive_in_flight))
     return bounds.clamp(max(wanted, state.deadline_floor or 0))
 
 

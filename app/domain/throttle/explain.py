@@ -75,6 +75,8 @@ def _why(  # noqa: PLR0912 - a table of cases
                 f"it may be: total {bounds.total}, reserve {bounds.reserve}, "
                 f"batch_max {bounds.ceiling}"
             )
+        case Reason.MEMORY:
+            return _memory(decision, reading)
         case Reason.NO_TRAFFIC:
             return "nobody is waiting, and this is as much as the endpoint turns into work"
         case Reason.FIXED:
@@ -86,6 +88,17 @@ def _why(  # noqa: PLR0912 - a table of cases
             )
         case Reason.DEADLINE_FLOOR:
             return "a job with a deadline needs them to make it"
+
+
+def _memory(decision: Decision, reading: Reading | None) -> str:
+    """What KV memory there is, and what takes it."""
+    beside = ""
+    if reading is not None and reading.interactive_in_flight:
+        one = reading.interactive_in_flight == 1
+        beside = f" beside {reading.interactive_in_flight} {'person' if one else 'people'}"
+    told = f"the endpoints' KV memory bears no more{beside}"
+    kv = decision.state.kv
+    return told if kv is None else f"{told}: {kv.words}"
 
 
 def _people(reading: Reading | None, policy: PolicySettings) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from app.domain.throttle.readings import Reading
@@ -23,24 +23,6 @@ WEIGHT_ALPHA = 0.2
 SURGE_SIGMAS = 3.0
 SURGE_LEAD = 2.0
 """People past the usual spread are a surge, which is taken to rise by so many times its size."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kv:
-    """KV memory of the pool's endpoints, in tokens, where it is known."""
-
-    capacity_tokens: float
-    interactive_tokens: float
-    per_batch_tokens: float
-    burst_tokens: float = 0.0
-    """Kept free for people who have not come yet; at least a tenth of the memory is."""
-
-    @property
-    def limit(self) -> float:
-        """Batch requests that fit beside the people."""
-        spare = max(0.10 * self.capacity_tokens, self.burst_tokens)
-        room = 0.92 * self.capacity_tokens - self.interactive_tokens - spare
-        return max(0.0, room / self.per_batch_tokens) if self.per_batch_tokens > 0 else math.inf
 
 
 def people_weight(peak: float, weight: float = 1.0) -> float:
@@ -66,6 +48,15 @@ def next_weight(weight: float, reading: Reading) -> float:
 def surge(in_flight: float, level: float) -> float:
     """People who are on their way, judged by how far `in_flight` is above its usual `level`."""
     return SURGE_LEAD * max(0.0, in_flight - level - SURGE_SIGMAS * math.sqrt(level + 1.0))
+
+
+def memory_limit(state: State, peak: float, in_flight: float) -> float:
+    """Batch requests that KV memory bears beside the people in flight, with room for those who left
+    lately and may be back (`peak` is I_pk now), for chance and for a surge. Infinite: unknown."""
+    if state.kv is None:
+        return math.inf
+    coming = CHANCE * math.sqrt(peak) + surge(in_flight, state.interactive_level)
+    return state.kv.limit(in_flight, peak + coming)
 
 
 def decayed_peak(peak: float, peak_at: datetime | None, in_flight: float, now: datetime) -> float:

@@ -108,6 +108,12 @@ class Reading:
     batch_tokens_per_place_s: float | None = None
     """The same of batch calls."""
 
+    people_kv_tokens: float | None = None
+    """KV memory that a person's request in flight holds, by those that ended in the window (see
+    `kv.mean_held`); None: none ended."""
+    batch_kv_tokens: float | None = None
+    """The same of batch calls."""
+
     gauges: Gauges | None = None
 
     @property
@@ -142,6 +148,8 @@ class Reading:
             self.batch_x_p95,
             self.people_tokens_per_place_s,
             self.batch_tokens_per_place_s,
+            self.people_kv_tokens,
+            self.batch_kv_tokens,
         ]
         if self.gauges is not None:
             g = self.gauges

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from app.domain.throttle.kv import mean_held
 from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.values import PolicySettings
 
@@ -29,6 +30,7 @@ class Sample:
     """Submission to first token; None: none yet, or a call that does not stream."""
     output_tokens: int | None = None
     """Tokens given so far; None: unknown while it streams."""
+    prompt_tokens: int | None = None
     finished: bool = False
     streams: bool = True
     error_code: str | None = None
@@ -101,6 +103,7 @@ def summarise(
     batch_waiting: int = 0,
     batch_per_s: float | None = None,
     batch_round_trip_ms: float | None = None,
+    batch_kv_tokens: float | None = None,
     refused: int = 0,
     gauges: Gauges | None = None,
 ) -> Reading:
@@ -152,5 +155,9 @@ def summarise(
         batch_waiting=batch_waiting,
         batch_per_s=batch_per_s,
         batch_round_trip_ms=batch_round_trip_ms,
+        people_kv_tokens=mean_held(
+            (s.age_ms - (s.queue_wait_ms or 0.0), s.prompt_tokens, s.output_tokens) for s in good
+        ),
+        batch_kv_tokens=batch_kv_tokens,
         gauges=gauges,
     )

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from app.domain.throttle.codec import from_plain, to_plain
+from app.domain.throttle.kv import Kv
 from app.errors import ConfigError
 
 
@@ -29,6 +30,8 @@ class Reason(StrEnum):
     """On target, but batch does not reach the limit: it has proved nothing."""
     HEADROOM = "headroom"
     """Room is left, and the limit already is as high as it may be."""
+    MEMORY = "memory"
+    """The endpoint's KV memory bears no more, whatever people's latency would allow."""
     NO_TRAFFIC = "no_traffic"
     """Nobody is waiting: as much batch as the endpoint turns into work."""
     FIXED = "fixed"
@@ -173,6 +176,8 @@ class State:
     """Interactive in flight, smoothed over some seconds: what a surge is measured against."""
     weight: float = 1.0
     """Places of C that one person takes: under 1 where a batch call is much the larger."""
+    kv: Kv | None = None
+    """KV memory and what requests hold of it; None: nothing is known, or the policy does not ask."""
     smoothed: float | None = None
     """The pressure rule's smoothed pressure; None: no reading yet."""
     cut_at: datetime | None = None

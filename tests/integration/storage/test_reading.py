@@ -11,11 +11,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import insert
 
+from app.domain.throttle.kv import mean_held
 from app.domain.throttle.samples import Sample, summarise
 from app.domain.throttle.values import PolicySettings
 from app.storage.database import Database
 from app.storage.request_store import RequestStore
-from app.storage.tables import interactive_requests
+from app.storage.tables import batch_calls, interactive_requests
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 POLICY = PolicySettings(
@@ -49,6 +50,7 @@ def a_row(chance: random.Random) -> dict[str, object]:
         "started_at": None,
         "first_token_at": None,
         "finished_at": None,
+        "prompt_tokens": None,
         "completion_tokens": None,
         "error_code": None,
         "lease_until": NOW + timedelta(hours=1),
@@ -66,7 +68,8 @@ def a_row(chance: random.Random) -> dict[str, object]:
     finished = (row["first_token_at"] or started) + ms(1, 3000)  # type: ignore[operator]
     row |= {"state": life, "finished_at": finished}
     if life == "done":
-        row["completion_tokens"] = chance.choice([1, 2, 8, 16, 17, 60, 400])
+        row["completion_tokens"] = chance.choice([None, 0, 1, 2, 8, 16, 17, 60, 400])
+        row["prompt_tokens"] = chance.choice([None, 3, 300])
     else:
         row["error_code"] = chance.choice(["timeout", "bad_request", "overloaded", "connection"])
     return row
@@ -84,6 +87,7 @@ def as_sample(row: dict[str, object]) -> Sample:
         age_ms=age_ms,
         first_token_ms=ms(row["first_token_at"], row["submitted_at"]),
         output_tokens=row["completion_tokens"],  # type: ignore[arg-type]
+        prompt_tokens=row["prompt_tokens"],  # type: ignore[arg-type]
         finished=row["finished_at"] is not None,
         streams=row["task_type"] == "chat",
         error_code=row["error_code"],  # type: ignore[arg-type]
@@ -120,7 +124,8 @@ def test_the_sql_agrees_with_its_definition(database: Database, seed: int) -> No
         interactive_recent_peak=reading.interactive_recent_peak,
     )
     good = [r for r in seen if r["finished_at"] is not None and r["error_code"] is None]
-    tokens = sum(int(r["completion_tokens"] or 0) for r in good)  # type: ignore[call-overload]
+    told = [r[name] for r in good for name in ("prompt_tokens", "completion_tokens")]
+    tokens = sum(int(n or 0) for n in told)  # type: ignore[call-overload]
     spans = [r["finished_at"] - r["started_at"] for r in good]  # type: ignore[operator]
     place_s = sum(spans, timedelta()).total_seconds()
     load = tokens / place_s if good else None
@@ -132,6 +137,41 @@ def test_the_sql_agrees_with_its_definition(database: Database, seed: int) -> No
         else:
             assert one == other, name
     assert reading.sound
+
+
+def a_call(chance: random.Random) -> dict[str, object]:
+    return {
+        "job_id": 1,
+        "pool": chance.choice(["main", "main", "other"]),
+        "endpoint": "e",
+        "ended_at": NOW - timedelta(seconds=chance.uniform(0, 14)),
+        "seconds": chance.uniform(0.1, 30.0),
+        "items": 1,
+        "prompt_tokens": chance.randint(0, 2_000),
+        "completion_tokens": chance.choice([0, 1, 150, 1_500]),
+        "error_code": chance.choice([None, None, None, "timeout"]),
+    }
+
+
+@pytest.mark.parametrize("count", [0, 1, 200])
+def test_what_batch_calls_hold_in_memory_agrees_with_its_definition(
+    database: Database, count: int
+) -> None:
+    chance = random.Random(count)
+    rows = [a_call(chance) for _ in range(count)]
+    with database.transaction() as tx:
+        if rows:
+            tx.execute(insert(batch_calls), rows)
+        reading = RequestStore(tx).reading("main", POLICY, NOW)
+
+    since = NOW - timedelta(seconds=POLICY.window_s)
+    expected = mean_held(
+        (r["seconds"], r["prompt_tokens"], r["completion_tokens"])  # type: ignore[misc]
+        for r in rows
+        if r["pool"] == "main" and r["ended_at"] > since and r["error_code"] is None  # type: ignore[operator]
+    )
+    assert reading.batch_kv_tokens == (None if expected is None else pytest.approx(expected))
+    assert count < 200 or expected
 
 
 def test_the_recent_peak_remembers_a_burst_that_is_over(database: Database) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.domain.throttle.decide import decide, limit_now
-from app.domain.throttle.feedforward import Kv
+from app.domain.throttle.kv import Kv
 from app.domain.throttle.policies import check_options
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Bounds, PolicySettings, Reason, State
@@ -47,8 +47,11 @@ def test_people_who_come_take_their_places_at_the_next_claim() -> None:
 
 
 def test_memory_bounds_the_claim_where_it_is_known() -> None:
-    kv = Kv(capacity_tokens=10_000, interactive_tokens=2_000, per_batch_tokens=1_000)
-    assert limit_now(IN_FORCE, 0, BOUNDS, NOON, kv) == 6
+    known = replace(IN_FORCE, kv=Kv(10_000, 500.0, 1_000.0), interactive_level=4.0)
+    assert limit_now(known, 0, BOUNDS, NOON) == 8  # 9,200 − 1,000 kept free
+    assert limit_now(known, 4, BOUNDS, NOON) == 6  # 4 people hold 2,000
+    assert limit_now(replace(known, kv=Kv(None, 500.0, 1_000.0)), 0, BOUNDS, NOON) == 20
+    assert limit_now(replace(known, kv=Kv(100.0, 500.0, 1_000.0)), 0, BOUNDS, NOON) == 1
 
 
 def test_an_override_holds_at_the_claim_within_the_bounds() -> None:

@@ -206,6 +206,7 @@ def test_the_simulators_reading_is_the_one_that_summarise_defines(policy: str) -
                 batch_waiting=made.batch_waiting,
                 batch_per_s=made.batch_per_s,
                 batch_round_trip_ms=made.batch_round_trip_ms,
+                batch_kv_tokens=made.batch_kv_tokens,
                 refused=made.refused,
                 gauges=made.gauges,
             )

@@ -31,6 +31,8 @@ class Proposal:
     reason: Reason
     state: State
     figures: Mapping[str, float | str | None] = field(default_factory=dict)
+    minds_memory: bool = False
+    """Whether KV memory bounds the limit, too. Laws that are here for comparison do not ask."""
 
 
 class Policy(Protocol):

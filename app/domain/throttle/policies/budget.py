@@ -129,6 +129,7 @@ class Budget:
                 "weight": case.state.weight,
                 "batch_in_flight": float(reading.batch_in_flight),
             },
+            minds_memory=True,
         )
 
 
@@ -189,6 +190,9 @@ def _green(
         capacity = max(capacity, bounds.floor + here)
     if capacity >= most:
         return Reason.HEADROOM, replace(state, capacity=capacity)
+    if state.reason is Reason.MEMORY:
+        # The limit was memory's: C was not used either.
+        return Reason.HOLDING, replace(state, capacity=capacity)
     under = options["aim"] - (seen.x or 0.0)
     evidence = min(1.0, (reading.samples + reading.batch_samples) / options["enough_samples"])
     if state.slow_start and (seen.x or 0.0) < options["slow_start_below"]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.domain.throttle.decide import decide, distrust, limit_now
-from app.domain.throttle.feedforward import Kv
+from app.domain.throttle.kv import Kv
 from app.domain.throttle.policies import named
 from app.domain.throttle.quiet import next_quiet
 from app.domain.throttle.readings import Gauges, Reading
@@ -118,15 +118,6 @@ def test_doubt_is_told_in_words(reading: Reading | None, state: State, words: st
 
 def test_a_fresh_reading_is_trusted() -> None:
     assert distrust(State(), a_reading(), PolicySettings(), NOON) is None
-
-
-def test_memory_of_the_engine_bounds_claims() -> None:
-    kv = Kv(capacity_tokens=100_000, interactive_tokens=20_000, per_batch_tokens=1_000)
-    state = replace(after("unlimited", a_reading())[0].state)
-
-    assert kv.limit == 62  # 92,000 − 20,000 − 10,000 kept free, by 1,000
-    assert limit_now(state, 0, BOUNDS, NOON, kv) == 62
-    assert limit_now(state, 0, BOUNDS, NOON) == 100
 
 
 def test_a_deadline_holds_a_quarter_of_the_capacity_at_most() -> None:
