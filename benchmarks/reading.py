@@ -96,7 +96,7 @@ def summary(taken: list[float]) -> dict[str, float]:
 def beside_pruning(database: Database, rows: int, count: int) -> dict[str, Any]:
     """Readings while the retention deletes the oldest tenth of the history."""
     keep_s = 0.9 * rows / 25.0
-    retention, pruned, over = Retention(database, keep_s, keep_s), [0], threading.Event()
+    retention, pruned, over = Retention(database, keep_s, keep_s, keep_s), [0], threading.Event()
 
     def prune() -> None:
         while not over.is_set():

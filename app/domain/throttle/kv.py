@@ -25,7 +25,7 @@ FULL = 0.80
 
 @dataclass(frozen=True, slots=True)
 class Kv:
-    """A pool's KV memory and what a request in flight holds of it, both in tokens; None: unknown."""
+    """A pool's KV memory and what a request in flight holds of it, in tokens; None: unknown."""
 
     capacity_tokens: float | None = None
     """Of all endpoints together; None also when the gauges are old."""

@@ -177,7 +177,7 @@ class State:
     weight: float = 1.0
     """Places of C that one person takes: under 1 where a batch call is much the larger."""
     kv: Kv | None = None
-    """KV memory and what requests hold of it; None: nothing is known, or the policy does not ask."""
+    """KV memory and what requests hold of it; None: unknown, or the policy does not ask."""
     smoothed: float | None = None
     """The pressure rule's smoothed pressure; None: no reading yet."""
     cut_at: datetime | None = None

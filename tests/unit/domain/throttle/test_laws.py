@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.domain.throttle.decide import decide, distrust, limit_now
-from app.domain.throttle.kv import Kv
 from app.domain.throttle.policies import named
 from app.domain.throttle.quiet import next_quiet
 from app.domain.throttle.readings import Gauges, Reading
