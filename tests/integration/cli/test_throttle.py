@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from app.domain.throttle.readings import Gauges
 from tests.commands import done, giveway
 from tests.rig import Rig
 
@@ -31,6 +32,23 @@ def test_the_limit_is_shown_with_its_reason_and_what_people_get(ticked: Rig) -> 
     assert {"batch_in_flight", "interactive_in_flight", "interactive_waiting"} <= set(pool)
     said = giveway("throttle", "show", "--pool", "main").out
     assert said.startswith("pool         main  (total 32, reserve 1)\nlimit        ")
+
+
+def test_what_takes_the_endpoints_memory_is_shown_where_it_is_known(ticked: Rig) -> None:
+    assert done("throttle", "show")["pools"][0]["kv"] is None
+    ticked.execute(
+        "INSERT INTO batch_calls (job_id, pool, endpoint, ended_at, seconds, items, prompt_tokens,"
+        " completion_tokens) VALUES (1, 'main', 'sim', clock_timestamp(), 3, 1, 900, 200)"
+    )
+    throttling = ticked.wiring.throttling
+    throttling._gauges = lambda _: Gauges(kv_capacity_tokens=140_000)
+    time.sleep(0.55)
+    assert throttling.tick("main") is not None
+    (pool,) = done("throttle", "show")["pools"]
+    page = giveway("throttle", "show").out
+
+    assert (pool["kv"]["capacity_tokens"], pool["kv"]["per_batch_tokens"]) == (140_000, 1_000)
+    assert "\nmemory       140,000 tokens, of which a batch request in flight takes 1,000\n" in page
 
 
 def test_an_operators_word_holds_and_is_taken_back(ticked: Rig) -> None:
