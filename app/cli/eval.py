@@ -192,7 +192,7 @@ def run(
         if no_wait:
             _submitted(reference, submitted.job.total, as_json=as_json)
             return
-        watch(wiring.inspection, reference, ends_at_budget=True)
+        watch(wiring.inspection, reference)
         found = wiring.evaluation.run(reference, max_errors)
         _tell(wiring, found, wanted, html, as_json=as_json)
 

@@ -93,7 +93,8 @@ def watch(
 ) -> None:
     """Watch a job until it ends. Exit status 1 unless it completed with no item failed.
 
-    Ctrl-C stops the watching, not the job.
+    A job that paused by itself, since its budget is spent, say, is watched no longer: it needs a
+    person. One that a person paused is. Ctrl-C stops the watching, not the job.
     """
     from app.cli.parts.job_view import job_document, print_job, succeeded
     from app.cli.parts.watching import watch as watched

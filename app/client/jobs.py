@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from app import clock
-from app.domain.jobs import OPEN, Job, JobState, Progress
+from app.domain.jobs import OPEN, Job, JobState, Progress, way_on
 from app.errors import StateConflict
 from app.services.exporting import Exported
 from app.services.kept import check_kept
@@ -38,6 +38,11 @@ class Standing:
         return self.state not in OPEN
 
     @property
+    def stuck(self) -> bool:
+        """Whether it paused by itself: it goes no further until a person acts."""
+        return self.job.stuck
+
+    @property
     def ok(self) -> bool:
         """Completed, and no item failed."""
         return self.state is JobState.COMPLETED and self.progress.failed == 0
@@ -46,9 +51,10 @@ class Standing:
         """Itself. StateConflict: it did not complete, or items failed; a task then fails too."""
         if not self.ok:
             reason = f" ({self.job.reason})" if self.job.reason else ""
+            more = f"; {way_on(self.job.key)}" if self.stuck else ""
             raise StateConflict(
                 f"job {self.job.key!r} is {self.state}{reason}; "
-                f"{self.progress.failed:,} of {self.progress.total:,} items failed"
+                f"{self.progress.failed:,} of {self.progress.total:,} items failed{more}"
             )
         return self
 
@@ -82,15 +88,16 @@ class JobHandle:
         return self.standing().progress
 
     def wait(self, timeout_s: float | None = None) -> Standing:
-        """How it stands when it has ended. TimeoutError: it has not, after so long; it goes on.
+        """How it stands when it has ended or is stuck. TimeoutError: neither, after so long.
 
-        A paused job has not ended: somebody may resume it.
+        A job that paused by itself, since its budget is spent or a key is refused, is stuck: it
+        needs a person. One that a person paused is waited for: who did that will resume it.
         """
         until = None if timeout_s is None else clock.monotonic_s() + timeout_s
         look_s = _FIRST_LOOK_S
         while True:
             standing = self.standing()
-            if standing.ended:
+            if standing.ended or standing.stuck:
                 return standing
             left_s = look_s if until is None else min(look_s, until - clock.monotonic_s())
             if left_s <= 0:

@@ -47,6 +47,14 @@ OPEN = frozenset({JobState.LOADING, JobState.READY, JobState.RUNNING, JobState.P
 CLAIMABLE = frozenset({JobState.READY, JobState.RUNNING})
 """States in which chunks of the job may be leased."""
 
+PAUSED_BY_HAND = "paused by a person"
+"""Why a job is paused that nothing is wrong with."""
+
+
+def way_on(key: str) -> str:
+    """What a person does about a job that paused by itself."""
+    return f"put that right, then giveway jobs resume {key}"
+
 
 class Command(StrEnum):
     """What a person can do to a job."""
@@ -139,6 +147,12 @@ class Job:
     started_at: datetime | None
     finished_at: datetime | None
     pruned_at: datetime | None = None
+
+    @property
+    def stuck(self) -> bool:
+        """It paused by itself, since its budget is spent or for another `reason` that does not pass
+        by itself. Who paused it by hand goes on with it by hand: such a job is not stuck."""
+        return self.state is JobState.PAUSED and self.reason not in (None, PAUSED_BY_HAND)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from app.domain.routing import EndpointSpec
 
 _MILLION = 1_000_000
-_BUDGET = "budget: "
 
 
 def money(spec: EndpointSpec, prompt_tokens: int, completion_tokens: int = 0) -> float:
@@ -21,12 +20,7 @@ def is_spent(spent: float, budget: float | None) -> bool:
 
 def budget_reason(spent: float, budget: float) -> str:
     """Why a job paused, for the person who must act."""
-    return f"{_BUDGET}spent {shown(spent)} of {shown(budget)}"
-
-
-def is_budget_reason(reason: str | None) -> bool:
-    """Whether a job paused since its budget is spent."""
-    return reason is not None and reason.startswith(_BUDGET)
+    return f"budget: spent {shown(spent)} of {shown(budget)}"
 
 
 def shown(amount: float) -> str:

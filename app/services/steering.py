@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.domain.events import JobSteered, Observer
-from app.domain.jobs import Command, Job, JobState, states_for
+from app.domain.jobs import PAUSED_BY_HAND, Command, Job, JobState, states_for
 from app.errors import NotFound, StateConflict, UsageError
 from app.services.budgets import check_budget
 from app.services.ending import note_end
@@ -27,7 +27,7 @@ class Steering:
 
     def pause(self, reference: str) -> Job:
         """Nothing more of the job is claimed; micro-batches in flight end and are kept."""
-        return self._move(reference, Command.PAUSE, JobState.PAUSED, "paused by a person")
+        return self._move(reference, Command.PAUSE, JobState.PAUSED, PAUSED_BY_HAND)
 
     def resume(self, reference: str, budget: float | None = None) -> Job:
         """The job may be claimed again; it waits no more for jobs that will not complete.

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, text
 from app.domain.examination.vacuum import Holder, Keeper, TableRows
 from app.domain.examination.work import LOADING_S, TRIED, EndpointNow, JobNow, PoolNow, Receiver
 from app.domain.health import Breaker
+from app.domain.jobs import PAUSED_BY_HAND
 from app.storage.gauge_store import GaugeStore
 
 HOT = (
@@ -83,7 +84,12 @@ class ExaminationStore:
 
     def held_jobs(self, declared: Collection[str]) -> list[JobNow]:
         """Open jobs that do not get on by themselves, those without a declared pool first."""
-        values = {"names": list(declared), "loading_s": LOADING_S, "most": _MOST_JOBS}
+        values = {
+            "names": list(declared),
+            "loading_s": LOADING_S,
+            "by_hand": PAUSED_BY_HAND,
+            "most": _MOST_JOBS,
+        }
         return [JobNow(**row) for row in self._tx.execute(_JOBS, values).mappings()]
 
     def receivers(self) -> list[Receiver]:
@@ -214,7 +220,8 @@ _JOBS = text("""
     WHERE state = 'paused'
        OR state IN ('ready','running') AND NOT pool = ANY(:names)
        OR state = 'loading' AND created_at < clock_timestamp() - make_interval(secs => :loading_s)
-    ORDER BY homeless DESC, reason IS NULL, id LIMIT :most
+    ORDER BY homeless DESC, state = 'paused' AND coalesce(reason, :by_hand) = :by_hand, id
+    LIMIT :most
 """)
 
 _RECEIVERS = text("""

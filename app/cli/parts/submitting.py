@@ -26,7 +26,7 @@ def submit(
 ) -> None:
     """Submit, ring, and say what came of it; with `wait`, watch the job to its end.
 
-    Exit status 1 where that end is not that every item succeeded, or its budget is spent.
+    Exit status 1 where that end is not that every item succeeded, or where it is stuck.
     """
     from app.cli.parts import bell
     from app.cli.parts.job_view import job_document, print_job, succeeded
@@ -39,7 +39,7 @@ def submit(
     if not wait:
         _print(submitted, report, as_json=as_json)
         return
-    view = watch(wiring.inspection, str(submitted.job.key), ends_at_budget=True)
+    view = watch(wiring.inspection, str(submitted.job.key))
     if as_json:
         render.json_document(job_document(view))
     else:

@@ -12,8 +12,7 @@ from app import clock
 from app.cli import render
 from app.cli.parts.pace import Seen, items_per_s, left_s
 from app.cli.parts.progress import EVERY_S
-from app.domain.jobs import OPEN, JobState
-from app.domain.pricing import is_budget_reason
+from app.domain.jobs import OPEN, JobState, way_on
 from app.errors import DatabaseUnavailable
 from app.services.inspection import Inspection, JobView
 
@@ -31,12 +30,11 @@ def watch(
     *,
     look_s: float = LOOK_S,
     patience_s: float = PATIENCE_S,
-    ends_at_budget: bool = False,
 ) -> JobView:
-    """Show the job on standard error until it ends; what it was then.
+    """Show the job on standard error until it ends or is stuck; what it was then.
 
-    `ends_at_budget`: also when its budget is spent, since it goes no further without a person.
-    NotFound: no such job. DatabaseUnavailable: for longer than `patience_s`.
+    One that a person paused is waited for: who did that will resume it. NotFound: no such job.
+    DatabaseUnavailable: for longer than `patience_s`.
     """
     seen: list[Seen] = []
     with _screen() as screen:
@@ -44,12 +42,14 @@ def watch(
             view = _looked(inspection, reference, screen, patience_s)
             made = view.progress
             seen = [*seen[-120:], Seen(clock.monotonic_s(), made.done + made.failed)]
-            is_spent = ends_at_budget and is_budget_reason(view.job.reason)
-            if view.job.state not in OPEN or (is_spent and view.job.state is JobState.PAUSED):
+            if view.job.stuck or view.job.state not in OPEN:
                 screen.end(view)
-                return view
+                break
             screen.show(view, items_per_s(seen))
             threading.Event().wait(look_s)
+    if view.job.stuck:
+        render.note(f"it goes no further by itself: {way_on(view.job.key)}")
+    return view
 
 
 def line(view: JobView, per_s: float | None) -> str:

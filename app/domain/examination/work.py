@@ -15,6 +15,7 @@ from app.domain.examination.findings import (
     well,
 )
 from app.domain.health import Breaker
+from app.domain.jobs import PAUSED_BY_HAND, way_on
 from app.domain.routing import PRIMARY
 
 STANDS_S = 60.0
@@ -211,9 +212,8 @@ def jobs(held: Sequence[JobNow]) -> list[Finding]:
         elif one.state == "loading":
             what = f"still loading after {span(one.age_s)}: its submission was cut off"
             found.append(warning(Code.JOBS, where, what, "submit it again, or cancel it"))
-        elif one.reason:
-            right = f"put that right, then giveway jobs resume {one.key}"
-            found.append(warning(Code.JOBS, where, f"paused: {one.reason}", right))
+        elif one.reason not in (None, PAUSED_BY_HAND):
+            found.append(warning(Code.JOBS, where, f"paused: {one.reason}", way_on(one.key)))
         else:
             by_hand += 1
     more = len(found) - _NAMED

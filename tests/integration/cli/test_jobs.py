@@ -147,6 +147,30 @@ def test_watching_a_cancelled_job_is_exit_code_1(stack: Rig) -> None:
     assert giveway("jobs", "watch", "job").code == 1
 
 
+def test_a_job_that_paused_by_itself_is_watched_no_longer(stack: Rig) -> None:
+    job_id = stack.submit(["a"] * 60).job.id
+    stack.execute("UPDATE jobs SET budget = 1.0")
+    stack.execute("UPDATE chunks SET money = 1.02 WHERE no = 1")
+    stack.work(job_id)
+
+    ran = giveway("jobs", "watch", "job", "--json")
+    assert (ran.code, ran.document["reason"]) == (1, "budget: spent 1.02 of 1.00")
+    said = "it goes no further by itself: put that right, then giveway jobs resume job"
+    assert ran.err.splitlines()[-1] == said
+
+
+def test_a_job_that_a_person_paused_is_watched_until_it_has_ended(stack: Rig) -> None:
+    job_id = stack.submit(["a"] * 60).job.id
+    done("jobs", "pause", "job")
+    with ThreadPoolExecutor(1) as other:
+        watching = other.submit(giveway, "jobs", "watch", "job", "--json")
+        with pytest.raises(TimeoutError):
+            watching.result(2)
+        stack.wiring.steering.resume("job")
+        stack.work(job_id)
+        assert watching.result(30).document["state"] == "completed"
+
+
 def test_watching_outlives_a_database_that_is_restarted(
     stack: Rig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

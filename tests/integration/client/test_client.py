@@ -108,6 +108,29 @@ def test_a_job_is_steered_and_failures_are_tried_again_by_code(
     assert [one.key for one in giveway.jobs(states=["cancelled"])] == ["other"]
 
 
+def test_waiting_ends_where_the_job_needs_a_person(giveway: Giveway, quiet: Rig) -> None:
+    job = giveway.submit("embed", items(20), model="fake-embed", collection="docs", key="k")
+    quiet.execute("UPDATE jobs SET budget = 1.0")
+    quiet.execute("UPDATE chunks SET money = 1.02")
+    quiet.work(job.id)
+
+    standing = job.wait(timeout_s=60)
+    assert (standing.stuck, standing.ended, standing.ok) == (True, False, False)
+    said = r"paused \(budget: spent 1.02 of 1.00\); .* then giveway jobs resume k$"
+    with pytest.raises(StateConflict, match=said):
+        standing.must_be_ok()
+    job.resume(budget=2.0)
+    quiet.work(job.id)
+    assert job.wait(timeout_s=60).ok
+
+
+def test_waiting_goes_on_while_a_person_has_paused_the_job(giveway: Giveway, quiet: Rig) -> None:
+    job = giveway.submit("embed", items(20), model="fake-embed", collection="docs")
+    job.pause()
+    with pytest.raises(TimeoutError, match="paused"):
+        job.wait(timeout_s=0.3)
+
+
 def test_schedules_have_the_verbs_of_the_command_line(giveway: Giveway, quiet: Rig) -> None:
     Path("docs.jsonl").write_text("\n".join(json.dumps(item) for item in items(4)))
     giveway.schedules.add(

@@ -22,6 +22,7 @@ from app.domain.examination.findings import (
 )
 from app.domain.examination.work import EndpointNow, JobNow, PoolNow, Receiver
 from app.domain.health import Breaker
+from app.domain.jobs import PAUSED_BY_HAND
 
 PAGE = Path(__file__).parents[4] / "docs" / "howto" / "doctor.md"
 GOOD = PoolNow(
@@ -147,6 +148,7 @@ def a_job(state: str = "paused", reason: str | None = None, homeless: bool = Fal
     [
         ([], ["ok"]),
         ([a_job()], ["ok"]),
+        ([a_job(reason=PAUSED_BY_HAND)], ["ok"]),
         ([a_job(reason="budget: spent 2.00 of 2.00")], ["warning"]),
         ([a_job(state="loading")], ["warning"]),
         ([a_job(state="ready", homeless=True)], ["error"]),
