@@ -44,6 +44,15 @@ class NewRequest:
     deadline_at: datetime | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Unbegun:
+    """A request whose message was thrown away at `ended_at`, before a worker began it."""
+
+    request: NewRequest
+    ended_at: datetime
+    code: str
+
+
 def checked_priority(priority: object) -> int:
     """`priority` as a whole number from 0 to 9. BadParams: it is none."""
     is_number = isinstance(priority, int) and not isinstance(priority, bool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
@@ -13,7 +13,7 @@ from app import clock, errors
 from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest
 from app.domain.merging import MergeRule, bounded
 from app.domain.pricing import money
-from app.domain.requests import NewRequest, RequestState
+from app.domain.requests import NewRequest, RequestState, Unbegun
 from app.domain.routing import DEGRADED, Choice
 from app.inference.cancel import Cancel
 from app.services.leases import Leases
@@ -22,6 +22,7 @@ from app.services.party import Alone, Party, Window, window
 from app.services.pools import Pools, pool_for
 from app.services.serving import Served, Serving
 from app.storage.database import Database
+from app.storage.dropped_store import DroppedStore
 from app.storage.request_store import RequestStore
 
 _END_PATIENCE_S = 0.3
@@ -83,6 +84,10 @@ class Interactive:
         with self._database.transaction() as tx:
             store = RequestStore(tx)
             return store.cancel(request_id) if even_running else store.cancel_queued(request_id)
+
+    def never_begun(self, dropped: Sequence[Unbegun]) -> None:
+        """Record requests that ended before a worker began them."""
+        self._patiently(lambda tx: DroppedStore(tx).record(dropped))
 
     def run(self, request: NewRequest, asked: ChatRequest | EmbedRequest) -> Answered:
         """The first endpoint's answer. Raises a leaf of EndpointError; the row then says its code.

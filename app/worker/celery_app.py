@@ -54,9 +54,10 @@ def _look_at_queues(options: dict[str, Any] | None = None, conf: Any = None, **_
         sys.stderr.write(f"giveway: {why}\n")
         raise SystemExit(2)
     if INTERACTIVE in (chosen or NAMES):
-        from app.worker.revoking import heed  # What only workers need costs a beat its start.
+        from app.worker import revoking, unbegun  # What only workers need costs a beat its start.
 
-        heed(celery.giveway)
+        revoking.heed(celery.giveway)
+        unbegun.note(celery.giveway)
     if "thread" in str(options.get("pool")) and not options.get("concurrency"):
         conf.worker_concurrency = threads(chosen, settings)
 

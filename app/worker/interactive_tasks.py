@@ -7,6 +7,7 @@ nor logs: the worker shows facts in their place, and so does the reply.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,7 @@ def register(app: Celery, wiring: Wiring) -> None:
         """
         asked = ChatRequest(model, _turns(prompt, messages), max_tokens, temperature)
         times = _times(submitted_at, deadline_s, deadline_at)
-        new = _new(self, wiring, "chat", model, times, user, priority, max_tokens)
+        new = _new(self.request.id, wiring, "chat", model, times, user, priority, max_tokens)
         answered = wiring.interactive.run(new, asked)
         assert isinstance(answered.reply, ChatReply)
         reply = answered.reply
@@ -141,7 +142,7 @@ def register(app: Celery, wiring: Wiring) -> None:
         """Vectors of `texts`, in their order."""
         listed = _texts(texts)
         times = _times(submitted_at, deadline_s, deadline_at)
-        new = _new(self, wiring, "embed", model, times, user, priority, None)
+        new = _new(self.request.id, wiring, "embed", model, times, user, priority, None)
         answered = wiring.interactive.run(new, EmbedRequest(model, listed))
         assert isinstance(answered.reply, EmbedReply)
         return Reply(answered, {"vectors": answered.reply.vectors.tolist()})
@@ -220,7 +221,7 @@ def _most_tokens(given: int | None) -> int | None:
 
 
 def _new(
-    task: Task,
+    task_id: str,
     wiring: Wiring,
     task_type: str,
     model: str,
@@ -231,7 +232,7 @@ def _new(
 ) -> NewRequest:
     submitted_at, deadline_at = times
     return NewRequest(
-        id=as_uuid(task.request.id),
+        id=as_uuid(task_id),
         pool=wiring.interactive.pool_for(model),
         task_type=task_type,
         model=model,
@@ -240,6 +241,24 @@ def _new(
         priority=checked_priority(priority),
         max_tokens=_most_tokens(max_tokens),
         deadline_at=deadline_at,
+    )
+
+
+def as_sent(wiring: Wiring, task: str, task_id: str, sent: Mapping[str, Any]) -> NewRequest:
+    """The request of a message whose task has not begun, by its keyword arguments.
+
+    BadParams, UnknownName: what the task itself would have raised.
+    """
+    times = _times(sent.get("submitted_at"), sent.get("deadline_s"), sent.get("deadline_at"))
+    return _new(
+        task_id,
+        wiring,
+        task.rpartition(".")[2],
+        str(sent.get("model")),
+        times,
+        sent.get("user"),
+        sent.get("priority", 0),
+        sent.get("max_tokens"),
     )
 
 

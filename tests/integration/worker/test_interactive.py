@@ -5,10 +5,15 @@ from __future__ import annotations
 import signal
 import uuid
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 from celery import Celery
+from celery.exceptions import TaskRevokedError
 
+from app import clock
+from app.domain.throttle.values import PolicySettings
+from app.storage.request_store import RequestStore
 from tests.processes import Processes, until, watched
 from tests.rig import MakeRig
 
@@ -95,6 +100,49 @@ def test_no_prompt_and_no_answer_reaches_events_or_logs(
     for (table,) in one.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'"):
         dumped = one.one(f"SELECT coalesce(string_agg(t::text, ' '), '') FROM {table} t")
         assert "nobody else may read" not in dumped
+
+
+def test_a_message_that_expired_before_a_worker_took_it_counts_as_one_who_waited_in_vain(
+    processes: Processes, producer: Celery, rig: MakeRig
+) -> None:
+    one = rig()
+    asked_at = clock.now()
+    asked = {
+        "prompt": SECRET,
+        "model": "fake-chat",
+        "max_tokens": 8,
+        "user": "ann",
+        "submitted_at": asked_at.timestamp(),
+    }
+    sent = [
+        producer.send_task(
+            "giveway.interactive.chat", kwargs=asked, queue="interactive", expires=1.0
+        )
+        for _ in range(3)
+    ]
+    bad = producer.send_task(
+        "giveway.interactive.chat", kwargs={"model": "gpt-9"}, queue="interactive", expires=1.0
+    )
+    until(lambda: clock.now() > asked_at + timedelta(seconds=1.5), 10, "the end of their time")
+    worker = processes.worker("interactive").ready()
+
+    for result in (*sent, bad):
+        with pytest.raises(TaskRevokedError, match="expired"):
+            result.get(timeout=30)
+    until(lambda: one.one("SELECT count(*) FROM interactive_requests") == 3, 30, "the rows")
+    facts = "state, error_code, pool, task_type, user_id, started_at, finished_at < submitted_at"
+    rows = one.rows(f"SELECT DISTINCT {facts} FROM interactive_requests")
+    assert rows == [("dropped", "timeout", "main", "chat", "ann", None, False)]
+    waited_s = "extract(epoch FROM finished_at - submitted_at)"
+    took = one.one(f"SELECT CAST(max({waited_s}) AS float8) FROM interactive_requests")
+    assert took == pytest.approx(1.0, abs=0.5)  # As of its end, however late the worker came.
+    assert one.endpoint.ledger()["requests"] == 0
+    with one.database.transaction() as tx:
+        reading = RequestStore(tx).reading("main", PolicySettings(window_s=3600), clock.now())
+    assert (reading.failed, reading.misses, reading.completions_per_s) == (3, 3, 0)
+    people = one.wiring.reporting.report(3600).pools[0].people
+    assert (people.requests, people.failed, people.on_target) == (3, 3, 0.0)
+    assert "nobody else may read" not in worker.said
 
 
 def test_an_ended_worker_leaves_no_request_behind(
