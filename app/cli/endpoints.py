@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -79,6 +79,14 @@ def add(
         list[str] | None,
         typer.Option(help="Of a degraded one: models for which its first may answer."),
     ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="MODEL:KEY=VALUE",
+            help="What one of its models takes, as `[[endpoints.limits]]` has it; several with "
+            "commas: small-embed:max_batch_items=32,max_input_tokens=512. May be given again.",
+        ),
+    ] = None,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -95,12 +103,14 @@ def add(
 
     The pool's total grows by what a primary endpoint carries. It is kept until it is removed.
     """
+    from app.cli.parts.endpoint_options import keys, limits
     from app.wiring import endpoint_of
 
     with wiring_for(config, data) as wiring:
         spec = endpoint_of(
             {
-                **_pairs(set_),
+                **keys(set_),
+                **({"limits": limits(limit)} if limit else {}),
                 "name": name,
                 "base_url": url,
                 "models": _listed(model),
@@ -251,11 +261,3 @@ def _tell(
 
 def _listed(given: list[str] | None) -> list[str]:
     return [name.strip() for one in given or [] for name in one.split(",") if name.strip()]
-
-
-def _pairs(given: list[str] | None) -> dict[str, Any]:
-    pairs = [one.partition("=") for one in given or []]
-    wrong = [key for key, sign, _ in pairs if not sign or not key]
-    if wrong:
-        raise UsageError(f"--set takes KEY=VALUE, such as requests_per_minute=60; got {wrong[0]!r}")
-    return {key.strip(): value.strip() for key, _, value in pairs}

@@ -53,6 +53,22 @@ def test_one_that_is_added_serves_a_model_of_its_own_until_it_is_removed(
     assert (ran.code, "no endpoint 'late'; known: " in ran.err) == (2, True)
 
 
+def test_one_that_is_added_has_limits_of_its_models(stack: Rig, endpoint: Served) -> None:
+    done(
+        *("endpoints", "add", "late", "--url", endpoint.url, "--model", "fake-embed,qwen:8b"),
+        *("--limit", "fake-embed:max_batch_items=4,max_input_tokens=512"),
+        *("--limit", "qwen:8b:max_batch_tokens=9000", "--limit", "fake-embed:max_batch_items=3"),
+    )
+    none = {"max_batch_items": None, "max_batch_tokens": None, "max_input_tokens": None}
+    assert listed("late")["declared"]["limits"] == [
+        {"model": "fake-embed"} | none | {"max_batch_items": 3, "max_input_tokens": 512},
+        {"model": "qwen:8b"} | none | {"max_batch_tokens": 9000},
+    ]
+    done("endpoints", "drain", "sim")
+    job = stack.work(stack.submit([f"text {n}" for n in range(10)]).job.id)
+    assert (job.state, endpoint.ledger()["requests"]) == ("completed", 4)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -65,6 +81,11 @@ def test_one_that_is_added_serves_a_model_of_its_own_until_it_is_removed(
         (("--pool", "x"), "no pool 'x'; known: main"),
         (("--set", "colour=red"), "colour: "),
         (("--set", "colour"), "--set takes KEY=VALUE"),
+        (("--limit", "max_batch_items=3"), "--limit takes MODEL:KEY=VALUE"),
+        (("--limit", "m:max_batch_items"), "--limit takes MODEL:KEY=VALUE"),
+        (("--limit", "m:colour=3"), "colour: "),
+        (("--limit", "m:max_batch_items=none"), "max_batch_items: "),
+        (("--limit", "other:max_batch_items=3"), "limits are for model 'other'"),
     ],
 )
 def test_a_declaration_that_cannot_be_is_refused(
