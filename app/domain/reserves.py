@@ -14,7 +14,9 @@ def primary_places(
     """Places of the primaries that get work (one of each that has yet to show that it is back), and
     those that are out of service."""
     primaries = [spec for spec in specs if spec.role == PRIMARY]
-    places = sum(_places(spec, health.get(spec.name, HEALTHY)) for spec in primaries)
+    places = sum(
+        places_of(spec.max_concurrency, health.get(spec.name, HEALTHY)) for spec in primaries
+    )
     return places, sum(spec.max_concurrency for spec in primaries) - places
 
 
@@ -29,7 +31,8 @@ def with_reserve(limit: int, places: int, away: int, bounds: Bounds) -> int:
     return min(limit, max(bounds.floor, places - bounds.reserve))
 
 
-def _places(spec: EndpointSpec, health: EndpointHealth) -> int:
+def places_of(most: int, health: EndpointHealth) -> int:
+    """Requests that an endpoint of `most` places takes at a time, as it stands."""
     if not health.in_service:
         return 0
-    return 1 if health.on_trial else spec.max_concurrency
+    return 1 if health.on_trial else most

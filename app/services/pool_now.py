@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.domain.reserves import with_reserve
+from app.domain.reserves import places_of, with_reserve
 from app.domain.routing import PRIMARY
 from app.domain.throttle.decide import limit_now
 from app.domain.throttle.values import Bounds, State
 from app.services.pools import Pool, tuned
 from app.storage.gauge_store import EndpointGauges, PoolGauges
 from app.storage.report_store import Targets
-
-_IN_SERVICE = frozenset({"ready", "slow"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ def pool_now(pool: Pool, now: PoolGauges, endpoints: Sequence[EndpointGauges]) -
         pool.bounds, total=pool.bounds.total + more, batch_max=pool.bounds.batch_max + more
     )
     primaries = [one for one in endpoints if one.pool == pool.name and one.role == PRIMARY]
-    places = sum(one.max_concurrency for one in primaries if one.state in _IN_SERVICE)
+    places = sum(places_of(one.max_concurrency, one.health) for one in primaries)
     away = sum(one.max_concurrency for one in primaries) - places
     limit = limit_now(State.from_json(now.state), now.interactive + now.queued, bounds, now.now)
     policy = pool.policy

@@ -10,6 +10,8 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
+from app.domain.health import Breaker
+from app.domain.routing import EndpointHealth
 from app.domain.windows import Window, is_open
 
 
@@ -59,8 +61,24 @@ class EndpointGauges:
     breaker: str
     cooling: bool
     slow: bool
+    refusals: int
+    openings: int
+    spoils: str | None
     batch: int
     interactive: int
+
+    @property
+    def health(self) -> EndpointHealth:
+        """How it stands, as a claim sees it."""
+        return EndpointHealth(
+            cooling=self.cooling,
+            refusals=self.refusals,
+            breaker=Breaker(self.breaker),
+            openings=self.openings,
+            spoils=self.spoils,
+            draining=self.draining,
+            slow=self.slow,
+        )
 
     @property
     def state(self) -> str:
@@ -158,7 +176,9 @@ _ENDPOINTS = text("""
     )
     SELECT e.name, e.pool, e.kind, e.role, e.max_concurrency, e.added IS NOT NULL AS added,
         e.draining, e.breaker, coalesce(e.cool_until > clock_timestamp(), false) AS cooling,
-        e.slow, CAST(coalesce(s.batch, 0) AS int) AS batch,
+        e.slow, e.refusals, e.openings, CASE WHEN e.breaker <> 'closed'
+            AND e.error_code = 'bad_reply' THEN e.failed_model END AS spoils,
+        CAST(coalesce(s.batch, 0) AS int) AS batch,
         CAST(coalesce(s.interactive, 0) AS int) AS interactive
     FROM endpoints e LEFT JOIN sums s ON s.endpoint = e.name
     ORDER BY e.pool, e.name

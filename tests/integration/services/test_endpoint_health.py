@@ -463,8 +463,12 @@ def test_vectors_of_a_degraded_model_are_refused_at_submission(two: Callable[...
         ("cool_until = now() + interval '1 hour'", 14),
         ("draining = true", 14),
         ("slow = true", 30),
+        ("refusals = 1", 15),
+        ("openings = 1", 15),
+        ("breaker = 'half_open'", 14),
+        ("breaker = 'open', error_code = 'bad_reply', failed_model = 'fake-chat'", 30),
     ],
-    ids=["open", "cooling", "draining", "slow"],
+    ids=["open", "cooling", "draining", "slow", "refused", "on trial", "half-open", "spoils chat"],
 )
 def test_the_reserve_is_kept_among_the_places_that_are_in_service(
     two: Callable[..., Rig], away: str, most: int
