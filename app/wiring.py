@@ -427,7 +427,7 @@ class Wiring:
         """Writing out what was made."""
         from app.services.exporting import Exporting
 
-        return Exporting(self.inspection)
+        return Exporting(self.database)
 
     @cached_property
     def examining(self) -> Examining:

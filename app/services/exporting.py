@@ -12,9 +12,10 @@ import numpy as np
 
 from app.domain.jobs import Job
 from app.errors import UsageError
-from app.services.inspection import Inspection
+from app.services import made
 from app.services.items import Told, untold
 from app.services.kept import check_kept
+from app.storage.database import Database
 from app.storage.sinks.registry import choose
 from app.storage.sinks.vector_table import Target, Vector, VectorTable, Written
 from app.storage.sinks.writing import whole
@@ -37,8 +38,8 @@ class Exported:
 class Exporting:
     """The use case behind `giveway results` and `giveway export`. Reads only, of us."""
 
-    def __init__(self, inspection: Inspection) -> None:
-        self._inspection = inspection
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     def results(
         self,
@@ -53,12 +54,11 @@ class Exporting:
         StateConflict: they are no longer kept.
         """
         check_kept(job)
-        rows = (row for row in self._inspection.results(job.id))
-        return _written(rows, RESULTS, output, format, told)
+        return _written(made.results(self._database, job.id), RESULTS, output, format, told)
 
     def vectors(self, collection: str) -> Rows:
         """A collection's vectors as rows: key, piece, hash, model, vector. NotFound: no such."""
-        for key, piece, content_hash, model, vector in self._inspection.vectors(collection):
+        for key, piece, content_hash, model, vector in made.vectors(self._database, collection):
             # Stored as 32-bit floats: written as such they take half the digits.
             numbers = np.asarray(vector, dtype=np.float32)
             yield {
@@ -79,7 +79,7 @@ class Exporting:
         """A collection's vectors into the file `output`, as `results`; `piece` where texts were
         split. NotFound: no such collection."""
         columns = ["key", "hash", "model", "vector"]
-        if self._inspection.has_pieces(name):
+        if made.has_pieces(self._database, name):
             columns.insert(1, "piece")
         return _written(self.vectors(name), columns, output, format, told)
 
@@ -88,13 +88,13 @@ class Exporting:
 
         UsageError: the table cannot take them. NotFound: no such collection.
         """
-        if target.piece_column is None and self._inspection.has_pieces(name):
+        if target.piece_column is None and made.has_pieces(self._database, name):
             raise UsageError(
                 f"texts of {name!r} were split: name the column that tells their pieces apart "
                 "with --piece-column"
             )
         done = Written(0, 0)
-        with closing(self._inspection.vectors(name)) as rows:
+        with closing(made.vectors(self._database, name)) as rows:
             first = next(rows, None)
             if first is not None:
                 table = VectorTable(target, len(first[-1]))

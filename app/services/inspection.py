@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from app.domain.throttle.kv import Kv
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Reason
 from app.errors import NotFound
+from app.services import made
 from app.services.claiming import claimable, places_for
 from app.services.holding import held_back
 from app.services.pools import Pools, current
@@ -210,28 +211,9 @@ class Inspection:
         with self._database.transaction() as tx:
             return VectorStore(tx).listed()
 
-    def vectors(
-        self, collection: str
-    ) -> Generator[tuple[str, int, bytes, str, list[float]], None, None]:
-        """(key, piece, content hash, model, vector) of a collection, streamed. NotFound: none."""
-        with self._database.transaction() as tx:
-            found = VectorStore(tx).find(collection)
-            if found is None:
-                known = ", ".join(c["name"] for c in VectorStore(tx).listed()) or "none"
-                raise NotFound(f"no collection {collection!r}; known: {known}")
-            for key, piece, content_hash, vector in VectorStore(tx).exported(found.id):
-                yield key, piece, content_hash, found.model, vector
-
-    def has_pieces(self, collection: str) -> bool:
-        """Whether some item of the collection has more than one vector."""
-        with self._database.transaction() as tx:
-            found = VectorStore(tx).find(collection)
-            return found is not None and VectorStore(tx).has_pieces(found.id)
-
     def results(self, job_id: int) -> Iterator[dict[str, Any]]:
         """Every result of a job, streamed: key, status, code, error, tokens, output."""
-        with self._database.transaction() as tx:
-            yield from ResultStore(tx).exported(job_id)
+        return made.results(self._database, job_id)
 
     def _limit_of(self, pool: str) -> tuple[int, str]:
         if pool not in self._pools.by_name:
