@@ -75,7 +75,8 @@ class EndpointHealth:
     `cooling`: it refused and its cool-down is not over. `refusals` in a row. `openings` of its
     breaker since an ordinary request was last answered. `spoils`: the model whose bad replies
     opened it, where nothing else is wrong; its other models get work. `pace`: how many times as
-    long as its peers it takes; None: not known.
+    long as its peers it takes; None: not known. `wants_person`: it failed last since it wants
+    another key or more money.
     """
 
     cooling: bool = False
@@ -86,10 +87,16 @@ class EndpointHealth:
     draining: bool = False
     slow: bool = False
     pace: float | None = None
+    wants_person: bool = False
 
     def usable(self, model: str) -> bool:
         """Whether it gets work for `model`."""
         return not (self.cooling or self.draining) and not self.is_shut(model)
+
+    def comes_back(self, model: str) -> bool:
+        """Whether it gets work for `model`, now or once it has cooled down."""
+        waits_for_person = self.cooling and self.wants_person
+        return not (self.draining or waits_for_person or self.is_shut(model))
 
     def is_shut(self, model: str) -> bool:
         """Whether its breaker is open for `model`."""
@@ -242,11 +249,34 @@ def batch_roles(
     Endpoints that are merely full are waited for: batch has time. A model that no primary serves is
     a backup's own.
     """
-    allowed = _ALLOWED[failover]
-    if not any(answers_for(spec, model, PRIMARY) for spec in specs):
-        allowed = _ALLOWED[max(failover, Failover.BACKUP, key=list(Failover).index)]
+    allowed = _allowed(failover, model, specs)
     found = (role for role in allowed if usable(model, specs, health, role))
     return (next(found, PRIMARY),)
+
+
+def another_does(
+    failover: Failover,
+    model: str,
+    name: str,
+    specs: Sequence[EndpointSpec],
+    health: Mapping[str, EndpointHealth],
+) -> bool:
+    """Whether a job's work for `model` goes on, at once or by itself later, at another of `specs`
+    than the one called `name`. One that merely cools down is waited for."""
+    allowed = _allowed(failover, model, specs)
+    return any(
+        spec.name != name
+        and (answers := answers_for(spec, model, role)) is not None
+        and health.get(spec.name, HEALTHY).comes_back(answers)
+        for spec in specs
+        for role in allowed
+    )
+
+
+def _allowed(failover: Failover, model: str, specs: Sequence[EndpointSpec]) -> tuple[str, ...]:
+    if any(answers_for(spec, model, PRIMARY) for spec in specs):
+        return _ALLOWED[failover]
+    return _ALLOWED[max(failover, Failover.BACKUP, key=list(Failover).index)]
 
 
 _ALLOWED: Mapping[Failover, tuple[str, ...]] = {

@@ -24,7 +24,7 @@ from app.domain.outcomes import (
     consequence,
 )
 from app.domain.retry import may_retry
-from app.domain.routing import batch_roles, serving, usable
+from app.domain.routing import another_does, serving
 from app.kinds.base import Unit
 from app.services.chunk_writes import ChunkWrites
 from app.services.pools import Pools, present
@@ -84,7 +84,8 @@ class Suffering:
         return None
 
     def _judge(self, work: Work, batch: Sequence[Unit], error: errors.EndpointError) -> bool:
-        """Let all processes know how the endpoint stands now; whether another one does its work.
+        """Let all processes know how the endpoint stands now; whether another one does its work, or
+        will once it has cooled down.
 
         A model that one endpoint does not have after all is a mistake in its declaration, which a
         person must put right.
@@ -95,10 +96,10 @@ class Suffering:
 
         def judge(tx: Connection) -> bool:
             now = present(tx, pool)
-            others = [spec for spec in now.endpoints if spec.name != name]
-            (role,) = batch_roles(claimed.job.failover, model, others, now.health)
             may_move = not isinstance(error, errors.ModelMissing)
-            elsewhere = may_move and usable(model, others, now.health, role)
+            elsewhere = may_move and another_does(
+                claimed.job.failover, model, name, now.endpoints, now.health
+            )
             judged(
                 tx,
                 name,

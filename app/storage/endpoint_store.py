@@ -103,6 +103,7 @@ class EndpointStore:
                     draining=row.draining,
                     slow=row.slow,
                     pace=row.pace,
+                    wants_person=row.wants_person,
                 ),
                 spec_of(row.added),
             )
@@ -216,7 +217,8 @@ def spec_of(kept: Mapping[str, Any] | None) -> EndpointSpec | None:
 _STANDING = text("""
     SELECT name, refusals, coalesce(cool_until > clock_timestamp(), false) AS cooling, breaker,
         openings, draining, slow, pace, added,
-        CASE WHEN breaker <> 'closed' AND error_code = 'bad_reply' THEN failed_model END AS spoils
+        CASE WHEN breaker <> 'closed' AND error_code = 'bad_reply' THEN failed_model END AS spoils,
+        coalesce(error_code IN ('auth','quota_exhausted'), false) AS wants_person
     FROM endpoints WHERE pool = :pool ORDER BY name
 """)
 

@@ -15,7 +15,7 @@ import pytest
 
 from app import clock, errors
 from app.domain.inference import ChatRequest, EmbedRequest, Message
-from app.domain.jobs import JobState
+from app.domain.jobs import CLAIMABLE, JobState
 from app.domain.requests import NewRequest
 from app.inference.wire import Wire
 from tests.processes import until
@@ -197,3 +197,28 @@ def test_where_nobody_has_quota_left_the_job_pauses_with_the_reason(rig: MakeRig
         assert (len(first.asked), len(second.asked)) == (1, 1)
         assert one.work(job.id).state is JobState.PAUSED
         assert (len(first.asked), len(second.asked)) == (1, 1)
+
+
+def test_where_the_other_endpoint_merely_cools_down_it_is_waited_for(rig: MakeRig) -> None:
+    spent = Says(429, {"error": {"message": "no credit", "code": "insufficient_quota"}})
+    with scripted(lambda _: spent) as first, scripted(vectors) as second:
+        one = rig(endpoints=[first.at("a"), second.at("b")])
+        in_an_hour = "cool_until = now() + interval '1 hour', refusals = 1"
+        one.execute(f"UPDATE endpoints SET {in_an_hour} WHERE name = 'b'")
+        job = one.work(one.submit(TEXTS).job.id)
+        assert (job.state in CLAIMABLE, job.reason) == (True, None)
+        assert (len(first.asked), len(second.asked)) == (1, 0)
+        one.execute("UPDATE endpoints SET cool_until = now() WHERE name = 'b'")
+        assert one.work(job.id).state is JobState.COMPLETED
+        assert len(first.asked) == 1
+
+
+def test_where_the_other_endpoint_cools_down_for_want_of_money_the_job_pauses(
+    rig: MakeRig,
+) -> None:
+    spent = Says(429, {"error": {"message": "no credit", "code": "insufficient_quota"}})
+    with scripted(lambda _: spent) as first, scripted(vectors) as second:
+        one = rig(endpoints=[first.at("a"), second.at("b")])
+        wants = "cool_until = now() + interval '1 minute', error_code = 'auth', refusals = 1"
+        one.execute(f"UPDATE endpoints SET {wants} WHERE name = 'b'")
+        assert one.work(one.submit(TEXTS).job.id).state is JobState.PAUSED

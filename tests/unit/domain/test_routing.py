@@ -19,6 +19,7 @@ from app.domain.routing import (
     EndpointSpec,
     ModelLimits,
     Takes,
+    another_does,
     batch_roles,
     chosen,
     serving,
@@ -136,6 +137,33 @@ def test_batch_goes_to_a_worse_role_only_while_no_better_one_is_usable() -> None
     assert batch_roles(Failover.BACKUP, "m", ALL, down) == (BACKUP,)
     assert batch_roles(Failover.BACKUP, "m", ALL, down | {"spare": OPEN}) == (PRIMARY,)
     assert batch_roles(Failover.DEGRADED, "m", ALL, down | {"spare": OPEN}) == (DEGRADED,)
+
+
+COOLS = EndpointHealth(cooling=True, refusals=1)
+WANTS_MONEY = EndpointHealth(cooling=True, refusals=1, wants_person=True)
+
+
+@pytest.mark.parametrize(
+    ("failover", "b", "does"),
+    [
+        (Failover.WAIT, EndpointHealth(), True),
+        (Failover.WAIT, COOLS, True),
+        (Failover.WAIT, WANTS_MONEY, False),
+        (Failover.WAIT, EndpointHealth(wants_person=True), True),  # Its minute is over.
+        (Failover.WAIT, EndpointHealth(draining=True), False),
+        (Failover.WAIT, OPEN, False),
+        (Failover.BACKUP, OPEN, True),
+    ],
+)
+def test_a_job_goes_on_where_another_endpoint_is_there_or_merely_cools_down(
+    failover: Failover, b: EndpointHealth, does: bool
+) -> None:
+    assert another_does(failover, "m", "a", ALL, {"b": b}) is does
+
+
+def test_a_backup_is_no_way_out_for_a_job_that_waits_for_primaries() -> None:
+    assert not another_does(Failover.WAIT, "m", "a", [A, SPARE], {})
+    assert another_does(Failover.BACKUP, "m", "a", [A, SPARE], {"spare": COOLS})
 
 
 def test_a_model_that_no_primary_serves_is_a_backups_own() -> None:
