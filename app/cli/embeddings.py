@@ -95,6 +95,7 @@ def verify(
     ] = None,
     format: shared.Format = None,  # noqa: A002
     delimiter: shared.Delimiter = None,
+    encoding: shared.Encoding = None,
     lenient: shared.Lenient = False,
     as_json: JsonFlag = False,
     config: Config = None,
@@ -125,6 +126,7 @@ def verify(
                 id_field=id_field,
                 format=format,
                 delimiter=delimiter,
+                encoding=encoding,
                 lenient=lenient,
             )
             with wiring.launching.items(asked) as items:

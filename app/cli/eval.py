@@ -107,6 +107,7 @@ def run(
     ] = None,
     format: shared.Format = None,  # noqa: A002
     delimiter: shared.Delimiter = None,
+    encoding: shared.Encoding = None,
     lenient: shared.Lenient = False,
     key: shared.Key = None,
     name: shared.Name = None,
@@ -163,6 +164,7 @@ def run(
         options=tuple(scorer_option or ()),
         format=format,
         delimiter=delimiter,
+        encoding=encoding,
         lenient=lenient,
         name=name,
         priority=priority,

@@ -32,6 +32,7 @@ class Source:
     fields: Mapping[str, str] = field(default_factory=dict)
     format: str | None = None
     delimiter: str | None = None
+    encoding: str | None = None
     lenient: bool = False
     limit: int | None = None
     where: str | None = None

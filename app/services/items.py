@@ -141,6 +141,8 @@ class SourceItems:
         # Left out where there are none: jobs of before keep their hash.
         if options.fields:
             how["fields"] = dict(options.fields)
+        if options.encoding is not None:
+            how["encoding"] = options.encoding
         if options.where is not None:
             how["where"] = options.where
         if options.limit is not None:

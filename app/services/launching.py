@@ -60,6 +60,7 @@ class SourceTemplate(_Value):
     fields: dict[str, str] = {}
     format: str | None = None
     delimiter: str | None = None
+    encoding: str | None = None
     lenient: bool = False
     limit: Annotated[int, Field(ge=1)] | None = None
     where: str | None = None
@@ -77,6 +78,7 @@ class SourceTemplate(_Value):
             text_field=self.text_field,
             fields=self.fields,
             delimiter=self.delimiter,
+            encoding=self.encoding,
             format=self.format,
             lenient=self.lenient,
             where=self.where,

@@ -42,6 +42,7 @@ class Asked:
     options: tuple[str, ...]
     format: str | None
     delimiter: str | None
+    encoding: str | None
     lenient: bool
     name: str | None
     priority: int
@@ -144,6 +145,7 @@ def _source(asked: Asked) -> dict[str, Any]:
         "fields": fields,
         "format": asked.format,
         "delimiter": asked.delimiter,
+        "encoding": asked.encoding,
         "lenient": asked.lenient,
     }
 

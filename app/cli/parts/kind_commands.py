@@ -59,6 +59,7 @@ class Common:
     ] = None
     format: shared.Format = None
     delimiter: shared.Delimiter = None
+    encoding: shared.Encoding = None
     lenient: shared.Lenient = False
     key: shared.Key = None
     name: shared.Name = None
@@ -109,6 +110,7 @@ class Common:
             "fields": columns(self.field or ()),
             "format": self.format,
             "delimiter": self.delimiter,
+            "encoding": self.encoding,
             "lenient": self.lenient,
             "limit": self.limit,
             "where": self.where,

@@ -52,6 +52,10 @@ Format = Annotated[
     str | None, option("csv, jsonl or parquet; default: told from the file.", HOW_READ)
 ]
 Delimiter = Annotated[str | None, option("Of CSV; default: told from the header.", HOW_READ)]
+Encoding = Annotated[
+    str | None,
+    option("Of a text file, such as cp1252; default: told from its mark, else UTF-8.", HOW_READ),
+]
 Lenient = Annotated[
     bool,
     option("Skip bad lines and count them; default: refuse the file.", HOW_READ, "--lenient"),

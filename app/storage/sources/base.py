@@ -58,7 +58,8 @@ class ReadOptions:
     `id_field` gives the key of each record; None: its number among the records, from 1.
     `text_field` must hold text and becomes payload["text"]. `fields` maps payload names to columns
     whose values are taken as they are. With neither, the payload is the whole record.
-    `delimiter` is for CSV; None: found from the header. `format` is a source's name; None: told
+    `delimiter` is for CSV; None: found from the header. `encoding` is that of a text file; None:
+    told from its byte order mark, else UTF-8. `format` is a source's name; None: told
     from the file's ending, or from its beginning. `lenient` skips bad lines and counts them.
     `where` chooses rows: SQL for a query, else an expression over the fields. `limit` ends the
     reading after so many records.
@@ -68,6 +69,7 @@ class ReadOptions:
     text_field: str | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     delimiter: str | None = None
+    encoding: str | None = None
     format: str | None = None
     lenient: bool = False
     where: str | None = None

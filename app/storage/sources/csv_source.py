@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from app.errors import BadSource
 from app.storage.sources.base import BadLine, Batch, ReadOptions, Row, Rows
+from app.storage.sources.encodings import wrong_text
 from app.storage.sources.opening import Chunk, Opened
-from app.storage.sources.wrong_bytes import wrong_byte
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -64,7 +64,7 @@ class _Feed:
     """The lines of a file as text, for csv.reader. Knows which lines hold wrong bytes."""
 
     def __init__(self, opened: Opened) -> None:
-        self._errors = opened.errors
+        self._codec, self._errors = opened.codec, opened.errors
         self._chunks = opened.chunks()
         self._line = 0
         self.chunks_taken = 0
@@ -87,10 +87,10 @@ class _Feed:
         for raw in chunk.lines:
             self._line += 1
             try:
-                result.append(raw.decode("utf-8", self._errors))
+                result.append(raw.decode(self._codec, self._errors))
             except UnicodeDecodeError as error:
-                self.wrong[self._line] = wrong_byte(error, offset + error.start)
-                result.append(raw.decode("utf-8", "replace"))
+                self.wrong[self._line] = wrong_text(error, offset + error.start, self._codec)
+                result.append(raw.decode(self._codec, "replace"))
             offset += len(raw)
         return result
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from app.errors import UsageError
 from app.storage.sources.base import Asked, ReadOptions, Rows, Source
+from app.storage.sources.encodings import encoding_named
 from app.storage.sources.filtering import Filter
 from app.storage.sources.opening import Opened, opened
 from app.storage.sources.registry import choose
@@ -31,20 +32,21 @@ class FilePlace:
         return ("file", self._known_as or str(self.path.resolve()))
 
     def fitted(self, options: ReadOptions) -> ReadOptions:
-        """As they are. UsageError: a --where that is no expression."""
+        """With Python's name for the encoding. UsageError: there is none such, or a --where that is
+        no expression."""
         if options.where is not None:
             Filter(options.where)
-        return options
+        return replace(options, encoding=encoding_named(options.encoding))
 
     def form(self, options: ReadOptions) -> str:
         """The name of its format. BadSource: nothing tells."""
-        with opened(self.path, self.shown_as) as file:
+        with opened(self.path, self.shown_as, options.encoding) as file:
             return self._chosen(file, options).name
 
     @contextmanager
     def rows(self, options: ReadOptions) -> Iterator[Rows]:
         """The file's rows."""
-        with opened(self.path, self.shown_as) as file:
+        with opened(self.path, self.shown_as, options.encoding) as file:
             source = self._chosen(file, options)
             rows = source.rows(file, options)
             kind = ", ".join(filter(None, (source.name, file.encoding, rows.detail)))
@@ -54,6 +56,8 @@ class FilePlace:
         found = choose(self.shown_as, file.head(), options.format)
         if options.delimiter is not None and found.name != "csv":
             raise UsageError(f"--delimiter is for CSV; {self.shown_as} is {found.name}")
+        if options.encoding is not None and found.name == "parquet":
+            raise UsageError(f"--encoding is for text files; {self.shown_as} is {found.name}")
         return found
 
 

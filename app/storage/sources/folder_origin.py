@@ -11,10 +11,10 @@ from typing import Final
 
 from app.errors import BadSource, UsageError
 from app.storage.sources.base import Asked, BadLine, Batch, ReadOptions, Row, Rows
+from app.storage.sources.encodings import UTF_8, encoding_named, wrong_text
 from app.storage.sources.faults import named
 from app.storage.sources.filtering import Filter
 from app.storage.sources.opening import opened
-from app.storage.sources.wrong_bytes import wrong_byte
 
 ENDINGS: Final = (".txt", ".md", ".markdown", ".text")
 COLUMNS: Final = ("path", "name", "text")
@@ -27,7 +27,8 @@ class FolderPlace:
     """A folder by its path, with all folders in it.
 
     Files are taken in the order of their paths. What begins with a dot is passed over, and so is
-    a link that leads out of the folder. Encodings and gzip are told as for every file.
+    a link that leads out of the folder. Encodings and gzip are told as for every file; one that is
+    given is that of all.
     """
 
     path = None
@@ -45,10 +46,11 @@ class FolderPlace:
         """The path is the id where none is chosen. UsageError: a --where that is no expression."""
         if options.where is not None:
             Filter(options.where)
+        options = replace(options, encoding=encoding_named(options.encoding))
         return options if options.id_field else replace(options, id_field="path")
 
     @contextmanager
-    def rows(self, options: ReadOptions) -> Iterator[Rows]:  # noqa: ARG002
+    def rows(self, options: ReadOptions) -> Iterator[Rows]:
         """A row a file: path (with /, from the folder), name (the file's own) and text."""
         root = self._folder.resolve()
         with named(self.shown_as):
@@ -56,7 +58,7 @@ class FolderPlace:
             first = next(files, None)
         if first is None:
             raise BadSource(f"{self.shown_as}: no file in it ends in {', '.join(ENDINGS)}")
-        yield Rows(COLUMNS, _batches(root, first, files), "folder")
+        yield Rows(COLUMNS, _batches(root, first, files, options.encoding), "folder")
 
 
 class FolderOrigin:
@@ -103,13 +105,15 @@ def _within(path: Path, entry: os.DirEntry[str], root: Path) -> bool:
     return not entry.is_symlink() or path.resolve().is_relative_to(root)
 
 
-def _batches(root: Path, first: Path, rest: Iterator[Path]) -> Iterator[Batch]:
+def _batches(
+    root: Path, first: Path, rest: Iterator[Path], encoding: str | None
+) -> Iterator[Batch]:
     batch: Batch = []
     held, number = 0, 0
     path: Path | None = first
     while path is not None:
         number += 1
-        row = _row(number, path, path.relative_to(root).as_posix())
+        row = _row(number, path, path.relative_to(root).as_posix(), encoding)
         batch.append(row)
         held += len(str(row.values["text"])) if isinstance(row, Row) else 0
         if held >= _BATCH_CHARS or len(batch) >= 1000:
@@ -120,22 +124,22 @@ def _batches(root: Path, first: Path, rest: Iterator[Path]) -> Iterator[Batch]:
     yield batch
 
 
-def _row(number: int, path: Path, key: str) -> Row | BadLine:
+def _row(number: int, path: Path, key: str, encoding: str | None) -> Row | BadLine:
     """The file as a row, the `number`-th; or why it cannot be one."""
     pieces: list[bytes] = []
     size_bytes = 0
     shown = os.fsencode(key).decode("utf-8", "replace")
     try:
-        with opened(path, shown) as file:
+        with opened(path, shown, encoding) as file:
             for chunk in file.chunks():
                 pieces += chunk.lines
                 size_bytes += sum(map(len, chunk.lines))
                 if size_bytes > MAX_TEXT_BYTES:
                     most = MAX_TEXT_BYTES // 1_000_000
                     return BadLine(number, f"{shown} is longer than {most} MB; is it a text?")
-            text = b"".join(pieces).decode("utf-8", file.errors)
+            text = b"".join(pieces).decode(file.codec, file.errors)
     except UnicodeDecodeError as error:
-        return BadLine(number, f"{shown} is {wrong_byte(error, error.start)}")
+        return BadLine(number, f"{shown} is {wrong_text(error, error.start, encoding or UTF_8)}")
     except BadSource as error:
         return BadLine(number, str(error))
     return Row(number, {"path": shown, "name": path.name, "text": text})

@@ -44,7 +44,11 @@ class HfPlace:
 
     def fitted(self, options: ReadOptions) -> ReadOptions:
         """As they are. UsageError: what only files have."""
-        for option, value in (("--format", options.format), ("--delimiter", options.delimiter)):
+        for option, value in (
+            ("--format", options.format),
+            ("--delimiter", options.delimiter),
+            ("--encoding", options.encoding),
+        ):
             if value is not None:
                 raise UsageError(f"{option} is for files; {self.shown_as} is a data set")
         if options.where is not None:

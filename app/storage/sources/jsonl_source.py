@@ -9,8 +9,8 @@ from typing import Any, Final
 import orjson
 
 from app.storage.sources.base import BadLine, Batch, ReadOptions, Row, Rows
+from app.storage.sources.encodings import UTF_8, wrong_text
 from app.storage.sources.opening import Chunk, Opened
-from app.storage.sources.wrong_bytes import wrong_byte
 
 _KINDS: Final = {list: "an array", str: "a string", bool: "true or false", type(None): "null"}
 
@@ -34,16 +34,16 @@ SOURCE = JsonlSource()
 
 def _batches(opened: Opened) -> Iterator[Batch]:
     line = 1
-    loads = orjson.loads
+    loads, codec = orjson.loads, opened.codec
     for chunk in opened.chunks():
         batch: Batch = []
         for index, raw in enumerate(chunk.lines):
             try:
-                values = loads(raw)
-            except orjson.JSONDecodeError:
+                values = loads(raw if codec == UTF_8 else raw.decode(codec))
+            except ValueError:  # No JSON, or no text.
                 if not raw.strip():
                     continue
-                batch.append(_second_reading(chunk, index, line + index, opened.errors))
+                batch.append(_second_reading(chunk, index, line + index, opened))
                 continue
             if type(values) is dict:
                 batch.append(Row(line + index, values))
@@ -53,13 +53,13 @@ def _batches(opened: Opened) -> Iterator[Batch]:
         yield batch
 
 
-def _second_reading(chunk: Chunk, index: int, line: int, errors: str) -> Row | BadLine:
+def _second_reading(chunk: Chunk, index: int, line: int, opened: Opened) -> Row | BadLine:
     raw = chunk.lines[index]
     try:
-        text = raw.decode("utf-8", errors).rstrip("\r\n")
+        text = raw.decode(opened.codec, opened.errors).rstrip("\r\n")
     except UnicodeDecodeError as error:
         offset = chunk.offset + sum(map(len, chunk.lines[:index])) + error.start
-        return BadLine(line, wrong_byte(error, offset))
+        return BadLine(line, wrong_text(error, offset, opened.codec))
     try:
         values = json.loads(text, strict=False)
     except json.JSONDecodeError as error:

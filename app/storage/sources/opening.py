@@ -1,4 +1,5 @@
-"""Opening: any file as lines of UTF-8, whatever encoding or compression it came in."""
+"""Opening: any file as lines that can be decoded one by one, whatever encoding or compression it
+came in."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from app.errors import BadSource
+from app.storage.sources.encodings import UTF_8, by_mark, keeps_lines
 from app.storage.sources.faults import named
 
 CHUNK_BYTES: Final = 256 * 1024
@@ -38,9 +40,10 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A file open for reading as UTF-8 lines.
+    """A file open for reading as lines.
 
-    `name` is what messages call it. `errors` is how a line is to be decoded: text that came as
+    `name` is what messages call it, `encoding` what people call that of the file. A line is to be
+    decoded by `codec`, which is UTF-8 unless another was given, with `errors`: text that came as
     UTF-16 may hold lone surrogates, which are no wrong bytes and are cleaned later.
     `start` is the length of the byte order mark.
     """
@@ -51,6 +54,7 @@ class Opened:
     compressed: bool
     errors: str
     start: int
+    codec: str = UTF_8
 
     def head(self) -> bytes:
         """The beginning of the file, some kilobytes; nothing is consumed."""
@@ -70,36 +74,42 @@ class Opened:
 
 
 @contextmanager
-def opened(path: Path, shown_as: str | None = None) -> Iterator[Opened]:
-    """`path` as UTF-8 lines: encoding told from its byte order mark, gzip from its first bytes.
+def opened(
+    path: Path, shown_as: str | None = None, encoding: str | None = None
+) -> Iterator[Opened]:
+    """`path` as lines: gzip told from its first bytes, and so is the encoding where none is given.
 
-    `shown_as` names it in messages (None: the path). Offsets count bytes after decompression.
-    Missing, unreadable or a folder: BadSource.
+    `shown_as` names it in messages (None: the path). `encoding` is one that `encoding_named` gave.
+    Offsets count bytes after decompression. Missing, unreadable, a folder, or marked as something
+    else than `encoding`: BadSource.
     """
     name = shown_as or str(path)
     with named(name):
         file = path.open("rb")
     with file:
         with named(name):
-            result = _told(file, name)
+            result = _told(file, name, encoding)
         yield result
 
 
-def _told(file: io.BufferedReader, name: str) -> Opened:
+def _told(file: io.BufferedReader, name: str, given: str | None) -> Opened:
     stream = file
     compressed = file.peek(2)[:2] == _GZIP
     if compressed:
         stream = io.BufferedReader(cast("io.RawIOBase", gzip.GzipFile(fileobj=file)), 1 << 16)
     head = stream.peek(4)[:4]
-    mark, codec, encoding = next(
-        (found for found in _MARKS if head.startswith(found[0])), _without_mark(head)
-    )
+    marked = next((found for found in _MARKS if head.startswith(found[0])), None)
+    mark, codec, encoding = marked or _without_mark(head)
+    if given is not None:
+        codec = given if marked is None else by_mark(given, codec, name)
+        encoding = encoding if marked else given
     stream.read(len(mark))
     errors = "strict"
-    if codec != "utf-8":
+    if not keeps_lines(codec):
         errors = "surrogatepass"
         stream = io.BufferedReader(_AsUtf8(stream, codec, name), 1 << 16)
-    return Opened(stream, name, encoding, compressed, errors, len(mark))
+        codec = UTF_8
+    return Opened(stream, name, encoding, compressed, errors, len(mark), codec)
 
 
 def _without_mark(head: bytes) -> tuple[bytes, str, str]:
@@ -113,10 +123,11 @@ def _without_mark(head: bytes) -> tuple[bytes, str, str]:
 
 
 class _AsUtf8(io.RawIOBase):
-    """A stream in another Unicode encoding, read as UTF-8."""
+    """A stream in an encoding whose line ends are not those of ASCII, read as UTF-8."""
 
     def __init__(self, inner: BinaryIO | io.BufferedReader, codec: str, name: str) -> None:
         self._inner = inner
+        self._codec = codec
         self._decoder = codecs.getincrementaldecoder(codec)("surrogatepass")
         self._name = name
         self._ready = memoryview(b"")
@@ -133,9 +144,7 @@ class _AsUtf8(io.RawIOBase):
                 text = self._decoder.decode(data, final=not data)
             except UnicodeDecodeError as error:
                 at = f"byte {self._read_bytes + error.start}"
-                raise BadSource(
-                    f"{self._name}: is cut off or not {error.encoding}: {at}"
-                ) from error
+                raise BadSource(f"{self._name}: is cut off or not {self._codec}: {at}") from error
             self._read_bytes += len(data)
             if not data and not text:
                 return 0

@@ -66,7 +66,11 @@ class SqlPlace:
     def fitted(self, options: ReadOptions) -> ReadOptions:
         """Rows of a query have no number that stays theirs: they want an id. A table's primary
         key is one, where it is one column."""
-        for option, value in (("--format", options.format), ("--delimiter", options.delimiter)):
+        for option, value in (
+            ("--format", options.format),
+            ("--delimiter", options.delimiter),
+            ("--encoding", options.encoding),
+        ):
             if value is not None:
                 raise UsageError(f"{option} is for files; {self.shown_as} is a database")
         if options.id_field is not None:

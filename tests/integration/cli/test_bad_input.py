@@ -31,6 +31,7 @@ LITE = "--source sqlite:///{} --id-field id --collection c"
         ("--key $'a\\nb'", "has a control character"),
         ("--webhook https://u:SECRET@h/x --webhook-secret-env HOOK", "would be kept in the data"),
         ("--delimiter ';'", "--delimiter is for CSV; docs.jsonl is jsonl"),
+        ("--encoding cp999", "no encoding 'cp999'; such as cp1252, latin-1"),
         ("--where \"text.encode('nope')\"", "--where cannot be worked out: LookupError"),
         ("--where 'text.zfill(999999999999)'", "--where cannot be worked out: MemoryError"),
         ("--where \"text.index('nope')\"", "--where cannot be worked out: ValueError"),

@@ -117,7 +117,8 @@ def test_wrong_bytes_are_named_with_line_and_offset(tmp_path: Path) -> None:
     records, report = reading_of(tmp_path, content)
 
     assert [r.key for r in records] == ["1", "3"]
-    assert report.lines == (f"line 3: not UTF-8: byte 0xe9 at offset {content.index(0xE9)}",)
+    at = f"line 3: not UTF-8: byte 0xe9 at offset {content.index(0xE9)}"
+    assert report.lines == (f"{at}; if it is cp1252, say so with --encoding cp1252",)
 
 
 def test_wrong_bytes_in_the_header_are_a_fault_of_the_file(tmp_path: Path) -> None:

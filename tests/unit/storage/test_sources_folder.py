@@ -68,7 +68,8 @@ def test_bytes_that_are_no_text_are_named(notes: Path) -> None:
     (notes / "c.txt").write_bytes(b"caf\xe9")
     with pytest.raises(BadSource, match="1 of 6 records cannot be read") as caught:
         keys(notes)
-    assert caught.value.lines == ("line 3: c.txt is not UTF-8: byte 0xe9 at offset 3",)
+    at = "line 3: c.txt is not UTF-8: byte 0xe9 at offset 3"
+    assert caught.value.lines == (f"{at}; if it is cp1252, say so with --encoding cp1252",)
 
     lenient = ReadOptions(text_field="text", lenient=True)
     assert "c.txt" not in keys(notes, lenient)

@@ -28,7 +28,10 @@ def reading_of(folder: Path, content: bytes) -> tuple[list[Record], Report]:
         (b"5", "a number, not an object"),
         (b'"x"', "a string, not an object"),
         (b'[{"id": 1}]', "an array, not an object"),
-        (b'{"id": 1, "text": "\xff"}', "not UTF-8: byte 0xff at offset 46"),
+        (
+            b'{"id": 1, "text": "\xff"}',
+            "not UTF-8: byte 0xff at offset 46; if it is cp1252, say so with --encoding cp1252",
+        ),
         (b"[" * 100_000, "JSON nested too deeply"),
         (b'{"id": ' + b"9" * 5000 + b"}", "not JSON that can be kept: a number is too long"),
     ],

@@ -102,7 +102,8 @@ def test_offsets_count_the_byte_order_mark(tmp_path: Path) -> None:
     with pytest.raises(BadSource) as caught:
         list(read(path, OPTIONS))
 
-    assert caught.value.lines == (f"line 2: not UTF-8: byte 0xff at offset {content.index(0xFF)}",)
+    at = f"line 2: not UTF-8: byte 0xff at offset {content.index(0xFF)}"
+    assert caught.value.lines == (f"{at}; if it is cp1252, say so with --encoding cp1252",)
 
 
 def test_standard_input_is_spooled_with_the_hash_its_file_has(tmp_path: Path) -> None:
