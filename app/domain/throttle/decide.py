@@ -62,16 +62,19 @@ def decide(
     seen = replace(state, interactive_peak=peak, interactive_level=level, weight=weight, kv=kv)
     case = Case(seen, reading, policy, bounds, now)
     proposal = law.propose(case)
+    own = proposal.state
+    if not proposal.feeds_forward:
+        own = replace(own, capacity=None, quiet_limit=None, slow_start=True)
     kept = replace(
-        proposal.state,
+        own,
         decided_at=now,
         valid_until=now + timedelta(seconds=policy.valid_for_s),
         interactive_peak=peak,
         interactive_level=level,
         weight=weight,
-        kv=kv if proposal.minds_memory else None,
+        kv=kv if proposal.feeds_forward else None,
         override=override,
-        deadline_floor=_granted(deadline_places, proposal.state.capacity, proposal.limit, bounds),
+        deadline_floor=_granted(deadline_places, own.capacity, proposal.limit, bounds),
     )
     limit, reason = bounds.clamp(proposal.limit), proposal.reason
     room = bounds.clamp(memory_limit(kept, peak, reading.interactive_in_flight))

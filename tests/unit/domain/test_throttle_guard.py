@@ -54,6 +54,22 @@ def test_memory_bounds_the_claim_where_it_is_known() -> None:
     assert limit_now(replace(known, kv=Kv(100.0, 500.0, 1_000.0)), 0, BOUNDS, NOON) == 1
 
 
+@pytest.mark.parametrize("name", ["static", "pressure", "aimd", "vegas"])
+def test_a_law_without_memory_of_capacity_is_what_claims_meet_also_after_budget(name: str) -> None:
+    before = replace(IN_FORCE, quiet_limit=25.0, kv=Kv(2_000.0, 500.0, 1_000.0))
+    later = NOON + timedelta(seconds=1)
+    options = {"cap": 5.0} if name == "static" else {}
+    policy = PolicySettings(name=name, options=options)
+
+    decision = decide(before, Reading(computed_at=later), policy, BOUNDS, later)
+    again = decide(decision.state, Reading(computed_at=later), PolicySettings(), BOUNDS, later)
+
+    assert limit_now(decision.state, 0, BOUNDS, later) == decision.limit
+    assert limit_now(decision.state, 9, BOUNDS, later) == decision.limit
+    assert name != "static" or decision.limit == 5
+    assert again.state.capacity is not None
+
+
 def test_an_override_holds_at_the_claim_within_the_bounds() -> None:
     assert limit_now(replace(IN_FORCE, override=25), 9, BOUNDS, NOON) == 25
     assert limit_now(replace(IN_FORCE, override=99), 9, BOUNDS, NOON) == 30

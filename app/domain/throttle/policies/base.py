@@ -31,8 +31,9 @@ class Proposal:
     reason: Reason
     state: State
     figures: Mapping[str, float | str | None] = field(default_factory=dict)
-    minds_memory: bool = False
-    """Whether KV memory bounds the limit, too. Laws that are here for comparison do not ask."""
+    feeds_forward: bool = False
+    """Whether claims go on from C and from what is known of KV memory (`decide.limit_now`). Of a
+    law that does not, claims meet just the limit: the C of another law before it is dropped."""
 
 
 class Policy(Protocol):

@@ -129,7 +129,7 @@ class Budget:
                 "weight": case.state.weight,
                 "batch_in_flight": float(reading.batch_in_flight),
             },
-            minds_memory=True,
+            feeds_forward=True,
         )
 
 
