@@ -37,7 +37,8 @@ class ChatRequest:
     """A completion wanted. None leaves a field out, so that the server's own default holds.
 
     `response_format` goes over as it is (OpenAI's shape). `priority` is the endpoint's own: on vLLM
-    the lower value runs first.
+    the lower value runs first. `goes_on`: the server is told to go on with the last
+    message, the assistant's. `counts`: tokens are wanted with every piece of the answer.
     """
 
     model: str
@@ -47,6 +48,8 @@ class ChatRequest:
     seed: int | None = None
     response_format: Mapping[str, Any] | None = None
     priority: int | None = None
+    goes_on: bool = False
+    counts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

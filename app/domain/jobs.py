@@ -84,10 +84,11 @@ class NewJob:
 
     `request_hash` stands for everything asked for, the items included: the same key with another
     hash is a conflict. `pool` is where its model is served. `may_yield`: its calls may be closed
-    in the middle when a person needs the place. `after` are jobs that must be completed first;
-    `window` the hours in which it may run; `budget` the money after which it pauses. `source`
-    identifies where its items come from; with `delete_missing`, vectors of items that the source
-    gave before and gives no more are deleted when the job completes. `webhook` is told its end.
+    in the middle when a person needs the place; `resume_streamed`: then the next one goes on from
+    what had come. `after` are jobs that must be completed first; `window` the hours in which it may
+    run; `budget` the money after which it pauses. `source` identifies where its items come from;
+    with `delete_missing`, vectors of items that the source gave before and gives no more are
+    deleted when the job completes. `webhook` is told its end.
     """
 
     kind: str
@@ -101,6 +102,7 @@ class NewJob:
     weight: float = 1.0
     max_in_flight: int | None = None
     may_yield: bool = True
+    resume_streamed: bool = False
     deadline_at: datetime | None = None
     tenant: str = "default"
     after: tuple[int, ...] = ()
@@ -130,6 +132,7 @@ class Job:
     weight: float
     max_in_flight: int | None
     may_yield: bool
+    resume_streamed: bool
     deadline_at: datetime | None
     tenant: str
     after: tuple[int, ...]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -69,11 +70,33 @@ def chat_reply(value: Mapping[str, Any], request: ChatRequest) -> ChatReply:
     )
 
 
+@dataclass(slots=True)
+class SoFar:
+    """What has come of a completion: its text in pieces, why it ended (None: it has not), whether
+    the model has reasoned before it, and the last event that told tokens."""
+
+    pieces: list[str] = field(default_factory=list, repr=False)
+    reason: str | None = None
+    reasons: bool = False
+    told: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(self.pieces)
+
+    def usage(self, request: ChatRequest) -> Usage:
+        """Tokens of the call by now; where the server tells none, a piece is one."""
+        told = _chat_usage(self.told, request, None)
+        made = max(told.completion_tokens, len(self.pieces))
+        return replace(told, completion_tokens=made)
+
+
 class Streamed:
     """A completion put together from its events.
 
     `on_first_token` is called once, at the first text (or reasoning) of the model; `on_text` with
-    each piece of text.
+    each piece of text; `so_far` holds what has come.
     """
 
     def __init__(
@@ -81,27 +104,27 @@ class Streamed:
         request: ChatRequest,
         on_first_token: Callable[[], None] | None = None,
         on_text: Callable[[str], None] | None = None,
+        so_far: SoFar | None = None,
     ) -> None:
         self._request = request
         self._on_first_token = on_first_token
         self._on_text = on_text
-        self._pieces: list[str] = []
-        self._reason: str | None = None
-        self._usage: Mapping[str, Any] = {}
+        self._so_far = SoFar() if so_far is None else so_far
         self._model = request.model
 
     @property
     def is_finished(self) -> bool:
-        return self._reason is not None
+        return self._so_far.reason is not None
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Take in one event. Raises BadReply where it has not the shape of a chunk."""
         self._model = _model(event, self._model)
         if isinstance(event.get("usage"), Mapping):
-            self._usage = event
+            self._so_far.told = event
         try:
             for choice in event.get("choices") or ():
-                self._reason = _word(choice.get("finish_reason")) or self._reason
+                reason = _word(choice.get("finish_reason"))
+                self._so_far.reason = reason or self._so_far.reason
                 self._take(choice.get("delta") or {})
         except (AttributeError, TypeError) as error:
             raise errors.BadReply("an event of the stream is no completion chunk") from error
@@ -110,10 +133,12 @@ class Streamed:
         text = delta.get("content") or ""
         if not isinstance(text, str):
             raise errors.BadReply("an event of the stream has content that is no text")
-        if text or delta.get("reasoning_content") or delta.get("reasoning"):
+        reasons = bool(delta.get("reasoning_content") or delta.get("reasoning"))
+        self._so_far.reasons |= reasons
+        if text or reasons:
             self.began()
         if text:
-            self._pieces.append(text)
+            self._so_far.pieces.append(text)
             if self._on_text is not None:
                 self._on_text(text)
 
@@ -133,9 +158,9 @@ class Streamed:
 
     def reply(self) -> ChatReply:
         """What the events came to."""
-        text = "".join(self._pieces)
-        usage = _chat_usage(self._usage, self._request, text)
-        return ChatReply(text, self._reason, usage, self._model)
+        text = self._so_far.text
+        usage = _chat_usage(self._so_far.told, self._request, text)
+        return ChatReply(text, self._so_far.reason, usage, self._model)
 
 
 def event_data(chunks: Iterable[bytes]) -> Iterator[bytes]:
@@ -174,7 +199,7 @@ def _decoded(index: int, text: str) -> np.ndarray[Any, np.dtype[np.float32]]:
         raise errors.BadReply(f"vector {index} is not base64 of 32-bit floats") from error
 
 
-def _chat_usage(value: Mapping[str, Any], request: ChatRequest, text: str) -> Usage:
+def _chat_usage(value: Mapping[str, Any], request: ChatRequest, text: str | None) -> Usage:
     return _usage(value.get("usage"), [message.content for message in request.messages], text)
 
 

@@ -10,7 +10,7 @@ import contextlib
 import os
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -21,21 +21,14 @@ import orjson
 from app import clock, errors
 from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest
 from app.domain.replies import classified
+from app.inference.asking import NEGOTIABLE, chat_body, without
 from app.inference.bodies import error_page, read_chat, whole
 from app.inference.gauges import Gauges, gauges
-from app.inference.replies import Streamed, any_json, embed_reply, parsed
+from app.inference.replies import SoFar, Streamed, any_json, embed_reply, parsed
 from app.inference.sockets import Call, CallBackend
 
 _KEEP_S = 4.0
 """Idle connections are dropped before uvicorn's 5 s, so that none is used as it is being closed."""
-_NEGOTIABLE: Mapping[str, str | None] = {
-    "encoding_format": None,
-    "stream_options": None,
-    "priority": None,  # vLLM refuses it unless it schedules by priority.
-    "max_tokens": "max_completion_tokens",  # OpenAI's reasoning models.
-}
-"""Fields that some servers refuse, and by which name they want them (None: not at all)."""
-
 _T = TypeVar("_T")
 _Read = Callable[[httpcore2.Response, Call], _T]
 
@@ -104,10 +97,12 @@ class Wire:
         on_text: Callable[[str], None] | None = None,
         cancelled: threading.Event | None = None,
         first_token_s: float | None = None,
+        so_far: SoFar | None = None,
     ) -> ChatReply:
         """The completion, streamed: the callbacks run in this thread as the text comes in.
 
-        `first_token_s`: how long it may be until the first token, where that has a bound.
+        `first_token_s`: how long it may be until the first token, where that has a bound. `so_far`
+        gets what has come, so that it is there when the call is closed.
         """
         texts = tuple(message.content for message in request.messages)
 
@@ -117,10 +112,10 @@ class Wire:
                 if on_first_token is not None:
                     on_first_token()
 
-            return read_chat(response, call, Streamed(request, began, on_text), texts)
+            return read_chat(response, call, Streamed(request, began, on_text, so_far), texts)
 
         with self._call(deadline_s, cancelled, first_token_s=first_token_s) as call:
-            return self._posted(call, "/chat/completions", _chat_body(request), texts, read)
+            return self._posted(call, "/chat/completions", chat_body(request), texts, read)
 
     def models(self, *, deadline_s: float = 10.0) -> tuple[str, ...]:
         """Names of the models that the server lists."""
@@ -214,7 +209,7 @@ class Wire:
         model = str(body["model"])
         refused = {field for known, field in self._refused if known == model}
         while True:
-            fields = _without(body, refused)
+            fields = without(body, refused)
             url = self.base_url + path
             with self._exchange(call, "POST", url, orjson.dumps(fields)) as response:
                 if 200 <= response.status < 300:
@@ -225,7 +220,7 @@ class Wire:
             error = classified(
                 response.status, page, _headers(response), now=clock.now(), sent=sent
             )
-            named = {field for field in _NEGOTIABLE if field in fields and field.encode() in page}
+            named = {field for field in NEGOTIABLE if field in fields and field.encode() in page}
             if not (named and isinstance(error, errors.BadRequest)):
                 raise error
             refused |= named
@@ -272,29 +267,6 @@ class Wire:
 
 
 _JSON = ("content-type", "application/json")
-
-
-def _chat_body(request: ChatRequest) -> dict[str, Any]:
-    body: dict[str, Any] = {
-        "model": request.model,
-        "messages": [{"role": one.role, "content": one.content} for one in request.messages],
-        "stream": True,
-        "stream_options": {"include_usage": True},
-    }
-    for field in ("max_tokens", "temperature", "seed", "response_format", "priority"):
-        value = getattr(request, field)
-        if value is not None:
-            body[field] = value
-    return body
-
-
-def _without(body: Mapping[str, Any], refused: Set[str]) -> dict[str, Any]:
-    fields = dict(body)
-    for field in refused & fields.keys():
-        value, substitute = fields.pop(field), _NEGOTIABLE[field]
-        if substitute is not None:
-            fields[substitute] = value
-    return fields
 
 
 def _headers(response: httpcore2.Response) -> dict[str, str]:

@@ -9,6 +9,7 @@ from app import clock, errors
 from app.domain.inference import ChatReply, ChatRequest, EmbedRequest, rough_tokens
 from app.domain.pricing import money
 from app.domain.tokens import surely_fits
+from app.inference.replies import SoFar
 from app.inference.tokens import Counters
 from app.inference.wire import Wire
 from app.inference.wires import Wires
@@ -16,6 +17,7 @@ from app.kinds.base import Answer, Call, OneCall, Read, Unit
 from app.services.claiming import Claimed
 from app.services.kind_faults import code_of
 from app.services.rates import Rates
+from app.services.resuming import Resumable, resumable
 from app.services.usage import with_usage
 from app.services.work import Work
 
@@ -42,12 +44,20 @@ class Caller:
         assert isinstance(kind, OneCall)
         with code_of(kind.name):
             request = kind.request(batch, work.params)
-        reply = self.reply_to(work, request)
+        reply = self.reply_to(work, batch, request)
         with code_of(kind.name):
-            return kind.read(batch, reply, work.params)
+            read = kind.read(batch, reply, work.params)
+        if work.carried:
+            carried = [replace(one, tokens=one.tokens + work.carried) for one in read.results]
+            read = replace(read, results=carried)
+        return read
 
-    def reply_to(self, work: Work, request: Call) -> Answer:
-        """The answer to one request of the chunk. Raises a leaf of EndpointError."""
+    def reply_to(self, work: Work, batch: Sequence[Unit], request: Call) -> Answer:
+        """The answer to one request of the chunk, for `batch`. Raises a leaf of EndpointError.
+
+        Where a closed call had begun it, it goes on from there, and `work.carried` says from how
+        many tokens.
+        """
         spec = work.claimed.endpoint
         try:
             wire = self.wires.of(spec)
@@ -56,6 +66,23 @@ class Caller:
         work.task = "embed" if isinstance(request, EmbedRequest) else "chat"
         if request.model != work.claimed.choice.model:  # A degraded endpoint stands in.
             request = replace(request, model=work.claimed.choice.model)
+        work.carried = 0
+        part = resumable(work, batch, request)
+        if part is None:
+            return self._answered(work, wire, request)
+        try:
+            reply = self._answered(work, wire, part.sent, part)
+        except (errors.BadRequest, errors.TooLong, errors.ContentRefused):
+            if part.before is None:
+                raise
+            return self._answered(work, wire, request)  # It does not go on after all.
+        assert isinstance(reply, ChatReply)
+        return part.whole(work, reply)
+
+    def _answered(
+        self, work: Work, wire: Wire, request: Call, part: Resumable | None = None
+    ) -> Answer:
+        spec = work.claimed.endpoint
         with self.rates.held(spec, request, deadline_s=self.deadline_s, interactive=False) as hold:
             work.called_at = clock.monotonic_s()
             reply: Answer
@@ -63,7 +90,7 @@ class Caller:
                 dimension = work.collection.dimension if work.collection else None
                 reply = wire.embed(request, deadline_s=self.deadline_s, dim=dimension)
             else:
-                reply = _streamed(work, wire, request, self.deadline_s)
+                reply = _streamed(work, wire, request, self.deadline_s, part)
             reply = with_usage(reply, request, self.counters.of(spec, request.model).count)
             hold.used(reply.usage)
         work.rough = reply.usage.rough
@@ -91,11 +118,14 @@ class Caller:
         }
 
 
-def _streamed(work: Work, wire: Wire, request: ChatRequest, deadline_s: float) -> ChatReply:
-    """A chat that is closed at once when its place is wanted back; what it gave is counted."""
+def _streamed(
+    work: Work, wire: Wire, request: ChatRequest, deadline_s: float, part: Resumable | None
+) -> ChatReply:
+    """A chat that is closed at once when its place is wanted back; what it gave is counted, and
+    kept where it may be gone on with."""
     if work.claimed.endpoint.kind in _HONOUR_PRIORITY:
         request = replace(request, priority=_BATCH_PRIORITY)
-    pieces: list[str] = []
+    so_far = SoFar()
 
     def on_first_token() -> None:
         work.first_token_s = clock.monotonic_s() - work.called_at
@@ -106,13 +136,17 @@ def _streamed(work: Work, wire: Wire, request: ChatRequest, deadline_s: float) -
             request,
             deadline_s=deadline_s,
             on_first_token=on_first_token,
-            on_text=pieces.append,
             cancelled=work.held.close,
+            so_far=so_far,
         )
     except errors.Abandoned:
-        given = sum(rough_tokens(message.content) for message in request.messages)
-        work.wasted += given + len(pieces)
-        work.wasted_money += money(work.claimed.endpoint, given, len(pieces))
+        rest = None if part is None else part.closed(work, so_far)
+        if rest is not None:
+            return rest
+        if work.closed is None:
+            given = sum(rough_tokens(message.content) for message in request.messages)
+            work.wasted += given + len(so_far.pieces)
+            work.wasted_money += money(work.claimed.endpoint, given, len(so_far.pieces))
         raise
     finally:
         work.held.streams = False

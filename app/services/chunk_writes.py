@@ -20,8 +20,9 @@ from app.services.standing import Rules
 from app.services.stepping import Kept
 from app.services.vectors import superseded, write
 from app.services.work import ERROR_LENGTH, Work, tally_of
+from app.storage.begun_store import BegunStore
 from app.storage.call_store import BatchCall, CallStore
-from app.storage.chunk_store import ChunkStore
+from app.storage.chunk_store import ChunkStore, Tally
 from app.storage.database import Database
 from app.storage.endpoint_store import EndpointStore
 from app.storage.job_store import JobStore
@@ -56,7 +57,10 @@ class ChunkWrites:
         lease, job = work.lease, work.claimed.job
         tokens = sum(r.tokens for r in results)
         answered = any(r.status is Status.DONE for r in results) or vectors is not None
-        answered = answered or (kept is not None and kept.answer is not None)
+        over = {result.seq for result in results}
+        if kept is not None and kept.answer is not None:
+            answered, over = True, over | {kept.seq}
+        dropped = work.let_go(over)
 
         def store(tx: Connection) -> None:
             if not ChunkStore(tx).hold(lease):
@@ -69,8 +73,12 @@ class ChunkWrites:
             is_new = ResultStore(tx).record(lease, told, work.claimed.stand_in) > 0 or not results
             if kept is not None:
                 is_new = kept.write(tx, lease, is_new=is_new)
+            if job.resume_streamed:
+                BegunStore(tx).forget(job.id, list(over))
             if is_new:
-                ChunkStore(tx).add(lease, tally_of(told, call))
+                ChunkStore(tx).add(lease, tally_of(told, call, dropped))
+                if dropped:
+                    ChunkStore(tx).waste(lease, dropped)
                 if call is not None:
                     CallStore(tx).record(call)
             if answered:
@@ -118,7 +126,8 @@ class ChunkWrites:
         code: str | None = None,
         reason: str | None = None,
     ) -> str:
-        """The chunk goes back with its results kept, not to be claimed for `after_s`; `ended`.
+        """The chunk goes back with its results kept, and the beginning of the answer whose call
+        was closed, where its job asks for that; not to be claimed for `after_s`; `ended`.
 
         What failed meanwhile waits on its own. `code` and `reason`: what sent it back, None: its
         pool, its job or its process did.
@@ -132,6 +141,10 @@ class ChunkWrites:
                 raise errors.LeaseLost
             if work.wasted:
                 store.waste(work.lease, work.wasted, work.wasted_money)
+            if (closed := work.closed) is not None:
+                BegunStore(tx).keep(work.lease, closed.seq, closed.begun)
+                tally = Tally(completion_tokens=closed.made, money=closed.money)
+                store.add(work.lease, tally)
             self._gather_retries(store, work)
             if left == []:
                 store.finish(work.lease)

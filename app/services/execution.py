@@ -16,6 +16,7 @@ from app.domain.events import Observer
 from app.domain.jobs import JobState
 from app.domain.pricing import money
 from app.domain.results import ItemResult, Status
+from app.domain.resuming import Begun
 from app.kinds.base import ManySteps, Prepared, Read, Unit, checked
 from app.kinds.registry import kind as kind_named
 from app.services.budgets import paused_by_budget
@@ -34,6 +35,7 @@ from app.services.suffering import Suffering
 from app.services.vectors import Known, known_of
 from app.services.work import BatchLimits, ChunkReport, Work
 from app.services.yielding import must_yield
+from app.storage.begun_store import BegunStore
 from app.storage.database import Database
 from app.storage.item_store import ItemStore
 from app.storage.job_store import JobStore
@@ -108,23 +110,24 @@ class Execution:
         kind = kind_named(job.kind)
         params = checked(kind, job.params)
 
-        def read(tx: Connection) -> tuple[Prepared, Known, Steps | None]:
+        def read(tx: Connection) -> tuple[Prepared, Known, Steps | None, dict[int, Begun]]:
             items = ItemStore(tx).pending(job.id, lease.first_seq, lease.last_seq, lease.seqs)
             with code_of(kind.name):
                 prepared = kind.prepare(items, params)
             known = known_of(tx, job, kind.collection(params), prepared.units)
+            seqs = [unit.item.seq for unit in prepared.units]
+            begun = BegunStore(tx).of(job.id, seqs) if job.resume_streamed else {}
             if not isinstance(kind, ManySteps):
-                return prepared, known, None
-            stored = StepStore(tx).of(job.id, [unit.item.seq for unit in prepared.units])
-            return prepared, known, Steps(kind, params, stored)
+                return prepared, known, None, begun
+            return prepared, known, Steps(kind, params, StepStore(tx).of(job.id, seqs)), begun
 
-        prepared, known, steps = self._database.patiently(read, self._leases.lease_s)
+        prepared, known, steps, begun = self._database.patiently(read, self._leases.lease_s)
         units, same = known.sorted_out(prepared.units)
         # An item of several steps is not sent as it is: its kind decides what goes out.
         refused, units = self._cutting.too_long(claimed, units) if steps is None else ([], units)
         todo = self._cutting.cut(claimed, kind, units)
         work = Work(claimed, held, kind, params, known.collection, todo)
-        work.known, work.steps = known, steps
+        work.known, work.steps, work.begun = known, steps, begun
         at_once = prepared.results + [ItemResult(seq, Status.UNCHANGED) for seq in same] + refused
         if at_once:
             self._writes.checkpoint(work, at_once)
@@ -212,5 +215,5 @@ class Execution:
         if work.steps is None:
             return self._caller.called(work, batch)
         step = work.steps.ahead(batch[0].item)
-        reply = self._caller.reply_to(work, step.request)
-        return work.steps.take(step, reply, work.claimed.endpoint.name)
+        reply = self._caller.reply_to(work, batch, step.request)
+        return work.steps.take(step, reply, work.claimed.endpoint.name, work.carried)

@@ -115,8 +115,9 @@ class JobTemplate(_Value):
     """All that can be asked of a job. `params` hold the model too.
 
     `deadline` (`8h`, `2026-12-01T06:00`) counts from the launch; `window` is hours of the day
-    (`22:00-06:00 Europe/Berlin`); `after` names jobs by key or id. `delete_missing` None: yes where
-    the source is known to give all there is and the kind makes vectors.
+    (`22:00-06:00 Europe/Berlin`); `after` names jobs by key or id. `resume_streamed`: calls
+    that are closed for people go on later from what they had given. `delete_missing` None: yes
+    where the source is known to give all there is and the kind makes vectors.
     """
 
     kind: str
@@ -128,6 +129,7 @@ class JobTemplate(_Value):
     tenant: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")] = "default"
     max_in_flight: Annotated[int, Field(ge=1, le=MOST)] | None = None
     may_yield: bool = True
+    resume_streamed: bool = False
     chunk_items: Annotated[int, Field(ge=1, le=100_000)] | None = None
     failover: Failover = Failover.WAIT
     budget: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
@@ -155,6 +157,15 @@ class JobTemplate(_Value):
             raise UsageError(
                 "--delete-missing with --limit would delete whatever the limit left out; "
                 "leave one of them out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _resumes_only_what_may_be_closed(self) -> JobTemplate:
+        if self.resume_streamed and not self.may_yield:
+            raise UsageError(
+                "--resume-streamed is about calls that are closed to make room, which --no-yield "
+                "forbids; leave one of them out"
             )
         return self
 
@@ -252,6 +263,7 @@ class Launching:
             weight=template.weight,
             max_in_flight=template.max_in_flight,
             may_yield=template.may_yield,
+            resume_streamed=template.resume_streamed,
             deadline_at=moment(template.deadline, clock.now()),
             chunk_items=template.chunk_items,
             tenant=template.tenant,

@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from app.domain.chunks import Bury, Rearm, Split, after_crash
 from app.domain.events import LeaseRescued, Observer
+from app.storage.begun_store import BegunStore
 from app.storage.chunk_store import ChunkStore, Lapsed
 from app.storage.database import Database
 from app.storage.item_store import ItemStore
@@ -69,4 +70,5 @@ class Rescue:
                     f"the worker died {chunk.crashes} times while it worked on this item alone",
                 )
                 ChunkStore(tx).bury(chunk, failed)
+                BegunStore(tx).forget(chunk.job_id, [seq])
                 return "buried"

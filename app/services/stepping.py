@@ -95,10 +95,13 @@ class Steps:
         name, request = next(iter(self._asked(item).waiting.items()))
         return Step(item, name, request)
 
-    def take(self, step: Step, reply: Answer, endpoint: str) -> Taken:
-        """Take the answer of `step`. If it was the last one, it is not stored: the result is."""
+    def take(self, step: Step, reply: Answer, endpoint: str, carried: int = 0) -> Taken:
+        """Take the answer of `step`. If it was the last one, it is not stored: the result is.
+
+        `carried`: tokens of it that an earlier call had made.
+        """
         at, usage = self._standing[step.item.seq], reply.usage
-        answer = StoredStep(step.name, output_of(reply), usage.total_tokens, endpoint)
+        answer = StoredStep(step.name, output_of(reply), usage.total_tokens + carried, endpoint)
         del at.waiting[step.name]
         at.done[step.name] = answer.output
         at.tokens += answer.tokens

@@ -15,13 +15,16 @@ from app.domain.events import JobReady, Observer
 from app.domain.fingerprint import canonical, fingerprint
 from app.domain.jobs import NO_MODEL, Failover, Job, JobState, NewJob
 from app.domain.naming import MOST_OF_A_KEY, check_name
+from app.domain.routing import EndpointSpec
 from app.errors import BadParams, KeyConflict, NotFound
 from app.kinds.base import checked, models_of
 from app.kinds.registry import kind as kind_named
 from app.services.models import pool_of
-from app.services.pools import Pools
+from app.services.pools import Pool, Pools
+from app.services.resuming import check_resumes
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
+from app.storage.endpoint_store import EndpointStore
 from app.storage.item_store import ItemStore, Row
 from app.storage.job_store import JobStore
 from app.storage.vector_store import VectorStore
@@ -56,6 +59,7 @@ class JobRequest:
     weight: float = 1.0
     max_in_flight: int | None = None
     may_yield: bool = True
+    resume_streamed: bool = False
     deadline_at: datetime | None = None
     chunk_items: int | None = None
     tenant: str = "default"
@@ -138,6 +142,8 @@ class Submission:
                 "vectors of another model must not come into the collection: failover may be wait "
                 "or backup for this job, not degraded"
             )
+        if request.resume_streamed:
+            check_resumes(kind, params, models, self._endpoints(pool))
         plain = params.model_dump(mode="json")
         _check_kept({**plain, "tenant": request.tenant, "webhook": request.webhook})
         request_hash = fingerprint(kind.name, canonical(plain), items.content_hash())
@@ -154,6 +160,7 @@ class Submission:
             weight=request.weight,
             max_in_flight=request.max_in_flight,
             may_yield=request.may_yield,
+            resume_streamed=request.resume_streamed,
             deadline_at=request.deadline_at,
             tenant=request.tenant,
             after=after,
@@ -164,6 +171,12 @@ class Submission:
             delete_missing=request.delete_missing,
             webhook=request.webhook,
         )
+
+    def _endpoints(self, pool: Pool) -> list[EndpointSpec]:
+        """Those declared for `pool`, and those added at run time."""
+        with self._database.transaction() as tx:
+            added = EndpointStore(tx).added()
+        return [*pool.endpoints, *(spec for spec in added if spec.pool == pool.name)]
 
     def _existing(self, new: NewJob) -> Job:
         with self._database.transaction() as tx:

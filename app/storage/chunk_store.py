@@ -13,6 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, text
 
 from app.domain.chunks import Chunk, ChunkState, Lease, Seqs
+from app.domain.resuming import CONTINUING
 from app.domain.throttle.yielding import Held
 
 
@@ -247,15 +248,12 @@ class ChunkStore:
         return [(row.job_id, row.no, row.fence) for row in rows]
 
     def waste(self, lease: Lease, tokens: int, money: float = 0.0) -> None:
-        """Count tokens that were thrown away when a call was closed, and what they cost.
-
-        The caller holds the lease.
-        """
+        """Count tokens that a closed call threw away, and their cost. The caller has the lease."""
         self._tx.execute(_WASTE, _of(lease) | {"tokens": tokens, "money": money})
 
     def calls(self, pool: str) -> Calls:
         """The pool's batch calls in flight, with what closing each would throw away."""
-        rows = self._tx.execute(_CALLS, {"pool": pool}).all()
+        rows = self._tx.execute(_CALLS, {"pool": pool, "continuing": list(CONTINUING)}).all()
         totals = self._tx.execute(_WORK, {"pool": pool}).one()
         held = [
             Held(f"{row.job_id}/{row.no}", float(row.age_s), float(row.tokens), row.may_yield)
@@ -429,11 +427,12 @@ _WASTE = text(f"""
 """)
 
 # What a call has cost so far is not in the row; half of what the chunk's items cost on average is
-# what closing one throws away in expectation.
+# what closing one throws away in expectation. Where the next call goes on, it is the prompt.
 _CALLS = text("""
     SELECT c.job_id, c.no, j.may_yield, t.age_s, t.age_s / greatest(c.ok, 1) AS item_s,
-        0.5 * (c.prompt_tokens + c.completion_tokens) / greatest(c.ok, 1) AS tokens
-    FROM chunks c JOIN jobs j ON j.id = c.job_id
+        CASE WHEN j.resume_streamed AND e.kind = ANY(:continuing) THEN c.prompt_tokens
+             ELSE 0.5 * (c.prompt_tokens + c.completion_tokens) END / greatest(c.ok, 1) AS tokens
+    FROM chunks c JOIN jobs j ON j.id = c.job_id LEFT JOIN endpoints e ON e.name = c.endpoint
     CROSS JOIN LATERAL (
         SELECT greatest(0, extract(epoch FROM clock_timestamp() - c.leased_at)) AS age_s) AS t
     WHERE c.state = 'leased' AND c.pool = :pool AND c.lease_until > clock_timestamp()

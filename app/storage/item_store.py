@@ -42,7 +42,7 @@ class ItemStore:
         self._tx.execute(items.delete().where(items.c.job_id == job_id))
 
     def prune(self, job_id: int, most: int) -> int:
-        """Delete at most `most` of a job's items, with their results and steps; how many."""
+        """Delete at most `most` of a job's items, with all that came of them; how many."""
         return int(self._tx.execute(_PRUNE, {"job_id": job_id, "most": most}).scalar_one())
 
     def count(self, job_id: int) -> int:
@@ -89,6 +89,8 @@ _PRUNE = text("""
         DELETE FROM results WHERE job_id = :job_id AND seq IN (SELECT seq FROM old)
     ), no_steps AS (
         DELETE FROM steps WHERE job_id = :job_id AND seq IN (SELECT seq FROM old)
+    ), none_begun AS (
+        DELETE FROM begun_answers WHERE job_id = :job_id AND seq IN (SELECT seq FROM old)
     )
     SELECT count(*) FROM old
 """)

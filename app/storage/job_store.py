@@ -53,6 +53,7 @@ class JobStore:
                 weight=job.weight,
                 max_in_flight=job.max_in_flight,
                 may_yield=job.may_yield,
+                resume_streamed=job.resume_streamed,
                 deadline_at=job.deadline_at,
                 tenant=job.tenant,
                 after=list(job.after),
@@ -404,8 +405,7 @@ _CANDIDATES = text(f"""
         FROM chunks c JOIN jobs h ON h.id = c.job_id
         WHERE c.state = 'leased' AND c.pool = :pool AND c.lease_until > now()
         GROUP BY c.job_id, h.tenant
-    )
-    , served AS (
+    ), served AS (
         SELECT tenant, max(served_at) AS at FROM jobs
         WHERE pool = :pool AND state IN ('ready','running') GROUP BY tenant
     )

@@ -77,6 +77,7 @@ class Common:
     webhook: shared.Webhook = None
     webhook_secret_env: shared.WebhookSecretEnv = None
     no_yield: shared.NoYield = False
+    resume_streamed: shared.ResumeStreamed = False
     dry_run: shared.DryRun = False
     wait: shared.Wait = False
     as_json: JsonFlag = False
@@ -125,6 +126,7 @@ class Common:
             "tenant": self.tenant,
             "max_in_flight": self.max_in_flight,
             "may_yield": not self.no_yield,
+            "resume_streamed": self.resume_streamed,
             "chunk_items": self.chunk_items,
             "failover": self.failover,
             "budget": self.budget,

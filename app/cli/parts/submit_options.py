@@ -128,6 +128,14 @@ NoYield = Annotated[
         "--no-yield",
     ),
 ]
+ResumeStreamed = Annotated[
+    bool,
+    option(
+        "Go on with an answer whose call was closed for people, instead of asking for it anew.",
+        HOW_RUN,
+        "--resume-streamed",
+    ),
+]
 DryRun = Annotated[
     bool,
     option(

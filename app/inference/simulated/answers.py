@@ -107,8 +107,18 @@ def token_events(number: int, asked: ChatAsked, first: int, end: int) -> bytes:
             delta["role"] = "assistant"
         reason = asked.finish_reason if at == len(asked.words) - 1 else None
         choice = {"index": 0, "delta": delta, "finish_reason": reason}
-        events.append(b"data: " + orjson.dumps(head | {"choices": [choice]}) + b"\n\n")
+        event = head | {"choices": [choice]}
+        if asked.usage_in_events:
+            event["usage"] = usage(asked, at + 1)
+        events.append(b"data: " + orjson.dumps(event) + b"\n\n")
     return b"".join(events)
+
+
+def no_token_event(number: int, asked: ChatAsked) -> bytes:
+    """The event of an answer that has ended before its first token."""
+    choice = {"index": 0, "delta": {"content": ""}, "finish_reason": asked.finish_reason}
+    head = _head(number, asked, "chat.completion.chunk")
+    return b"data: " + orjson.dumps(head | {"choices": [choice]}) + b"\n\n"
 
 
 def usage_event(number: int, asked: ChatAsked) -> bytes:
@@ -117,9 +127,9 @@ def usage_event(number: int, asked: ChatAsked) -> bytes:
     return b"data: " + orjson.dumps(head | {"choices": [], "usage": usage(asked)}) + b"\n\n"
 
 
-def usage(asked: ChatAsked) -> dict[str, int]:
-    """Tokens, in OpenAI's words."""
-    made = len(asked.words)
+def usage(asked: ChatAsked, made: int | None = None) -> dict[str, int]:
+    """Tokens, in OpenAI's words, when so many are `made`; None: all."""
+    made = len(asked.words) if made is None else made
     total = asked.prompt_tokens + made
     return {
         "prompt_tokens": asked.prompt_tokens,

@@ -41,6 +41,24 @@ def words(
     return [word if at == 0 else f" {word}" for at, word in enumerate(said)]
 
 
+def rest(
+    messages: Sequence[Mapping[str, Any]],
+    max_tokens: int,
+    *,
+    ignore_eos: bool = False,
+    response_format: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """What is left of the answer after its beginning, the last message; at most `max_tokens`."""
+    given = len(text(messages[-1]).split())
+    whole = words(
+        messages[:-1],
+        given + max_tokens,
+        ignore_eos=ignore_eos,
+        response_format=response_format,
+    )
+    return whole[given:]
+
+
 def text(message: Mapping[str, Any]) -> str:
     """The text of a message, whose content may be a string or a list of parts."""
     content = message.get("content")

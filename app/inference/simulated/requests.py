@@ -62,6 +62,7 @@ class ChatAsked:
     prompt_tokens: int
     stream: bool
     usage_in_stream: bool
+    usage_in_events: bool
     priority: int
 
 
@@ -124,10 +125,12 @@ def chat_asked(value: Mapping[str, Any], settings: SimulatedSettings) -> ChatAsk
             "context_length_exceeded",
         )
     ignore_eos = bool(value.get("ignore_eos"))
-    words = chat.words(
+    answered = chat.rest if _goes_on(value, messages) else chat.words
+    words = answered(
         messages, wanted, ignore_eos=ignore_eos, response_format=value.get("response_format")
     )
     options = value.get("stream_options")
+    told = options if isinstance(options, dict) else {}
     priority = value.get("priority") or 0
     if not isinstance(priority, int):
         raise Refusal(400, "'priority' must be a whole number.")
@@ -140,9 +143,21 @@ def chat_asked(value: Mapping[str, Any], settings: SimulatedSettings) -> ChatAsk
         finish_reason="length" if len(words) == wanted else "stop",
         prompt_tokens=prompt_tokens,
         stream=bool(value.get("stream")),
-        usage_in_stream=isinstance(options, dict) and bool(options.get("include_usage")),
+        usage_in_stream=bool(told.get("include_usage")),
+        usage_in_events=bool(told.get("include_usage") and told.get("continuous_usage_stats")),
         priority=priority,
     )
+
+
+def _goes_on(value: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last message is the beginning of the answer: as vLLM has it, only when told."""
+    if not value.get("continue_final_message"):
+        return False
+    if value.get("add_generation_prompt", True):
+        raise Refusal(
+            400, "Cannot set both 'continue_final_message' and 'add_generation_prompt' to True."
+        )
+    return messages[-1].get("role") == "assistant"
 
 
 def _model(value: Mapping[str, Any], settings: SimulatedSettings) -> str:

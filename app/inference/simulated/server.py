@@ -230,9 +230,10 @@ class Endpoint:
                 async for byte in answers.dripping(events, drip_s):
                     visit.check()
                     yield byte
-            yield (
-                answers.usage_event(number, asked) if asked.usage_in_stream else b""
-            ) + answers.END
+            last = b"" if asked.words else answers.no_token_event(number, asked)
+            if asked.usage_in_stream:
+                last += answers.usage_event(number, asked)
+            yield last + answers.END
             outcome = "ok"
         except HungUp:
             outcome = "hung_up"

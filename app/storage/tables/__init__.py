@@ -1,6 +1,14 @@
 """The tables, as SQLAlchemy Core: the truth that migrations must reach."""
 
-from app.storage.tables.batch import batch_calls, chunks, items, jobs, results, steps
+from app.storage.tables.batch import (
+    batch_calls,
+    begun_answers,
+    chunks,
+    items,
+    jobs,
+    results,
+    steps,
+)
 from app.storage.tables.endpoints import endpoint_knees, endpoints, rate_reservations, scalers
 from app.storage.tables.events import events
 from app.storage.tables.interactive import detours, interactive_requests
@@ -12,6 +20,7 @@ from app.storage.tables.webhooks import webhook_deliveries
 
 __all__ = [
     "batch_calls",
+    "begun_answers",
     "chunks",
     "collections",
     "detours",

@@ -41,6 +41,8 @@ jobs = Table(
     Column("max_in_flight", Integer),
     # Whether its calls may be closed in the middle when a person needs the place.
     Column("may_yield", Boolean, nullable=False, server_default=text("true")),
+    # Whether they then go on from what they had given, instead of from the start.
+    Column("resume_streamed", Boolean, nullable=False, server_default=text("false")),
     moment("deadline_at"),
     # Whose job it is: fair share goes by tenant first.
     Column("tenant", Text, nullable=False, server_default="default"),
@@ -159,6 +161,19 @@ steps = Table(
     Column("endpoint", Text),
     Column("tokens", Integer, nullable=False, server_default="0"),
     document("output"),
+)
+
+# What an item's call had given when it was closed, for the next one to go on from. Gone with the
+# item's result. No foreign key, as with items.
+begun_answers = Table(
+    "begun_answers",
+    metadata,
+    Column("job_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("seq", BigInteger, primary_key=True, autoincrement=False),
+    # Hash of the request that it answers: no other one goes on from it.
+    Column("asked", LargeBinary, nullable=False),
+    Column("output", Text, nullable=False),
+    Column("tokens", Integer, nullable=False),
 )
 
 # One row a call, pruned after a while: how batch fares at the endpoints, and how much gets done.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,26 @@ def test_calls_of_an_embedding_job_too_are_left_alone_where_that_is_asked(
     done("submit", "embed", docs(), "--no-yield")
 
     assert stack.one("SELECT may_yield FROM jobs") is False
+
+
+def test_going_on_with_what_was_streamed_is_asked_for_by_an_option(
+    stack: Rig, docs: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = giveway("submit", "generate", docs(), "--resume-streamed")
+    assert (ran.code, stack.one("SELECT count(*) FROM jobs")) == (2, 0)
+    assert "no endpoint that serves fake-chat goes on with an answer" in ran.err
+
+    (declared,) = json.loads(os.environ["GIVEWAY_ENDPOINTS"])
+    monkeypatch.setenv("GIVEWAY_ENDPOINTS", json.dumps([{**declared, "kind": "vllm"}]))
+    generated(docs(), "--resume-streamed", "--key", "a")
+    generated(docs(), "--key", "b", "--max-tokens", "9")
+    assert stack.rows("SELECT key, resume_streamed FROM jobs ORDER BY key") == [
+        ("a", True),
+        ("b", False),
+    ]
+    nightly = ("schedules", "add", "nightly", "--cron", "0 2 * * *", "--")
+    giveway(*nightly, "submit", "generate", docs(), "--resume-streamed")
+    assert done("schedules", "list")["schedules"][0]["job"]["resume_streamed"] is True
 
 
 def test_the_same_request_again_is_the_same_job_and_other_fields_are_another(

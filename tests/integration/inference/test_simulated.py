@@ -9,12 +9,14 @@ import statistics
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import httpx2
 import numpy as np
 import pytest
 
 from app.domain.inference import ChatRequest, EmbedRequest, Message
+from app.inference.replies import SoFar
 from app.inference.simulated import embeddings
 from app.inference.wire import Wire
 from tests.integration.inference.conftest import until
@@ -329,3 +331,50 @@ def test_small_embeddings_are_answered_quickly(start, wire_to):
     rate = 300 / (time.monotonic() - started)
 
     assert rate > 150
+
+
+BEGUN = ({"role": "user", "content": "one two three four five six seven"},)
+
+
+def test_an_answer_that_was_begun_is_gone_on_with_only_when_told(server):
+    asked = {"model": "fake-chat", "max_tokens": 4}
+    messages = [*BEGUN, {"role": "assistant", "content": "one two three"}]
+    told = {"continue_final_message": True, "add_generation_prompt": False}
+    answers = [
+        post(server, "/chat/completions", messages=messages, **{**asked, **more}).json()
+        for more in ({}, told, {**told, "max_tokens": 5})
+    ]
+    texts = [one["choices"][0]["message"]["content"] for one in answers]
+
+    assert texts == ["one two three four", " four five six seven", " four five six seven one"]
+    assert answers[1]["usage"]["completion_tokens"] == 4
+    both = {"continue_final_message": True}
+    refused = post(server, "/chat/completions", **asked, messages=messages, **both)
+    assert (refused.status_code, "Cannot set both" in refused.text) == (400, True)
+
+
+def test_an_answer_that_was_whole_is_gone_on_with_by_nothing(server, wire_to):
+    whole = " ".join(["one two three four five six seven"] * 3)
+    messages = (Message("user", whole), Message("assistant", whole))
+    reply = wire_to(server.url).chat(
+        ChatRequest("fake-chat", messages, 30, goes_on=True), deadline_s=10
+    )
+
+    assert (reply.text, reply.finish_reason, reply.usage.completion_tokens) == ("", "stop", 0)
+    assert not reply.usage.rough
+
+
+def test_tokens_are_told_with_every_piece_where_that_is_asked(server, wire_to):
+    wire, so_far = wire_to(server.url), SoFar()
+    told: list[int] = []
+    asked = replace(a_chat(8), counts=True)
+    wire.chat(
+        asked,
+        deadline_s=10,
+        on_text=lambda _: told.append(so_far.usage(asked).completion_tokens),
+        so_far=so_far,
+    )
+
+    assert told == list(range(1, 9))
+    assert so_far.usage(asked).prompt_tokens == 10
+    assert not so_far.usage(asked).rough

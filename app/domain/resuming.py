@@ -1,0 +1,81 @@
+"""Going on with an answer whose call was closed in the middle, instead of asking for it anew.
+
+A server goes on where the last message is the assistant's own and unfinished. What it then gives is
+the rest; both together are the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+
+from app.domain.cleaning import cleaned
+from app.domain.fingerprint import canonical, fingerprint
+from app.domain.inference import ChatReply, ChatRequest, Message
+
+CONTINUING = frozenset({"vllm", "llamacpp", "ollama", "simulated"})
+"""Kinds of endpoint that go on with an answer."""
+TOLD = frozenset({"vllm", "simulated"})
+"""Those of them that are told to by fields of the request, and count tokens as they stream."""
+_SURELY_ANEW = 40
+"""Characters: an answer that repeats so long a beginning was begun anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The beginning of an answer. `asked` is the hash of the request that it answers, `tokens` how
+    many the model made for it, over all calls that were closed."""
+
+    asked: bytes
+    text: str = field(repr=False)
+    tokens: int
+
+
+def hash_of(request: ChatRequest) -> bytes:
+    """16 bytes for all that an answer depends on: another model or prompt has another beginning."""
+    value = {**asdict(replace(request, priority=None)), "response_format": None}
+    return fingerprint("begun", canonical(value))
+
+
+def may_begin(request: ChatRequest) -> bool:
+    """Whether the answer may come in parts: a grammar would begin again in the middle of it."""
+    return request.response_format is None
+
+
+def begun(request: ChatRequest, before: Begun | None, given: str, tokens: int) -> Begun | None:
+    """What is kept of an answer to `request` of which a call has `given` so much, after `before`.
+
+    None: it gave nothing that is worth keeping. White space at the end is left out: templates cut
+    it off, and the model gives it again.
+    """
+    text = ((before.text if before else "") + given).rstrip()
+    if not given.strip() or cleaned(text).flags:
+        return None
+    return Begun(hash_of(request), text, tokens + (before.tokens if before else 0))
+
+
+def is_whole(request: ChatRequest, before: Begun | None, tokens: int) -> bool:
+    """Whether an answer of so many tokens after `before` is as long as it may become."""
+    most = request.max_tokens
+    return most is not None and tokens + (before.tokens if before else 0) >= most
+
+
+def going_on(request: ChatRequest, before: Begun, kind: str) -> ChatRequest:
+    """The request for the rest, no longer than the whole may be, for an endpoint of `kind`."""
+    most = request.max_tokens
+    return replace(
+        request,
+        messages=(*request.messages, Message("assistant", before.text)),
+        max_tokens=None if most is None else most - before.tokens,
+        goes_on=kind in TOLD,
+    )
+
+
+def joined(before: Begun, rest: ChatReply, kind: str) -> ChatReply | None:
+    """The whole answer; None: the server began anew, and `rest` is all of it.
+
+    A server that is told to go on does; of others it is seen by what they say.
+    """
+    anew = len(before.text) >= _SURELY_ANEW and rest.text.startswith(before.text)
+    if anew and kind not in TOLD:
+        return None
+    return replace(rest, text=before.text + rest.text)

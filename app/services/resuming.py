@@ -1,0 +1,104 @@
+"""Answers that go on from what a closed call had given: what is asked, what is kept and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from app.domain.inference import ChatReply, ChatRequest
+from app.domain.pricing import money
+from app.domain.resuming import (
+    CONTINUING,
+    TOLD,
+    Begun,
+    begun,
+    going_on,
+    hash_of,
+    is_whole,
+    joined,
+    may_begin,
+)
+from app.domain.routing import EndpointSpec, serving
+from app.errors import BadParams
+from app.inference.replies import SoFar
+from app.kinds.base import Call, Kind, Unit
+from app.services.work import Closed, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Resumable:
+    """A call of one item, whose answer may come in parts. `before` is what it goes on from."""
+
+    seq: int
+    request: ChatRequest
+    before: Begun | None
+    kind: str
+    """The endpoint's."""
+
+    @property
+    def sent(self) -> ChatRequest:
+        """What is asked of the endpoint."""
+        request = replace(self.request, counts=self.kind in TOLD)
+        return request if self.before is None else going_on(request, self.before, self.kind)
+
+    def whole(self, work: Work, reply: ChatReply) -> ChatReply:
+        """The answer of which `reply` is the rest; the beginning is used up then."""
+        both = None if self.before is None else joined(self.before, reply, self.kind)
+        if self.before is None or both is None:
+            return reply
+        work.carried = self.before.tokens
+        del work.begun[self.seq]
+        return both
+
+    def closed(self, work: Work, so_far: SoFar) -> ChatReply | None:
+        """The call was closed when so much had come: the rest where that was all, else None.
+
+        What is worth it is noted in `work`, to be kept when the chunk goes back. The prompt will be
+        read again: it is waste, what the model made is not.
+        """
+        usage = so_far.usage(self.sent)
+        made = usage.completion_tokens
+        if so_far.reason is not None or is_whole(self.request, self.before, made):
+            reason = so_far.reason or "length"
+            return ChatReply(so_far.text, reason, usage, self.request.model)
+        kept = None if so_far.reasons else begun(self.request, self.before, so_far.text, made)
+        if kept is not None:
+            replaced = None if self.before is not None else work.begun.get(self.seq)
+            dropped = 0 if replaced is None else replaced.tokens
+            cost = money(work.claimed.endpoint, usage.prompt_tokens, made)
+            work.closed = Closed(self.seq, kept, usage, made - dropped, cost)
+            work.wasted += usage.prompt_tokens + dropped
+        return None
+
+
+def resumable(work: Work, batch: Sequence[Unit], request: Call) -> Resumable | None:
+    """How the answer to `request` may come in parts; None: not at all, by its job or its endpoint.
+
+    What has failed before is asked from the start: perhaps the going on was what failed.
+    """
+    kind, may = work.claimed.endpoint.kind, work.claimed.job.resume_streamed
+    if not may or kind not in CONTINUING or work.lease.attempt > 0 or len(batch) != 1:
+        return None
+    if not isinstance(request, ChatRequest) or not may_begin(request):
+        return None
+    seq = batch[0].item.seq
+    before = work.begun.get(seq)
+    if before is not None and before.asked != hash_of(request):
+        before = None
+    return Resumable(seq, request, before, kind)
+
+
+def check_resumes(
+    kind: Kind, params: Any, models: Sequence[str], specs: Sequence[EndpointSpec]
+) -> None:
+    """BadParams: no call of such a job at these endpoints can go on from what another had given."""
+    if kind.collection(params) is not None or not models:
+        raise BadParams(
+            f"a job of kind {kind.name} like this streams no text; leave out --resume-streamed"
+        )
+    if not any(spec.kind in CONTINUING for name in models for spec in serving(name, specs)):
+        raise BadParams(
+            f"no endpoint that serves {', '.join(models)} goes on with an answer that was begun; "
+            f"those of kind {', '.join(sorted(CONTINUING))} do; leave out --resume-streamed"
+        )
