@@ -64,6 +64,14 @@ class Usage:
     def total_tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
+    def __add__(self, other: Usage) -> Usage:
+        """Tokens of both calls."""
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.rough or other.rough,
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbedReply:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from app.domain.cleaning import cleaned
 from app.domain.fingerprint import canonical, fingerprint
-from app.domain.inference import ChatReply, ChatRequest, Message
+from app.domain.inference import ChatRequest, Message
 
 CONTINUING = frozenset({"vllm", "llamacpp", "ollama", "simulated"})
 """Kinds of endpoint that go on with an answer."""
@@ -41,14 +41,28 @@ def may_begin(request: ChatRequest) -> bool:
     return request.response_format is None
 
 
-def begun(request: ChatRequest, before: Begun | None, given: str, tokens: int) -> Begun | None:
+def anew(before: Begun | None, given: str, kind: str) -> bool:
+    """Whether an endpoint of `kind` began anew instead of going on: what it gives is all of it.
+
+    One that is told to go on does; of another it is seen by what it says, once that is long enough.
+    """
+    if before is None or kind in TOLD:
+        return False
+    shared = min(len(before.text), len(given))
+    return shared >= _SURELY_ANEW and before.text[:shared] == given[:shared]
+
+
+def begun(
+    request: ChatRequest, before: Begun | None, given: str, tokens: int, kind: str
+) -> Begun | None:
     """What is kept of an answer to `request` of which a call has `given` so much, after `before`.
 
-    None: it gave nothing that is worth keeping. White space at the end is left out: templates cut
-    it off, and the model gives it again.
+    None: it gave nothing that is worth keeping, or too little to see that it went on. White space
+    at the end is left out: templates cut it off, and the model gives it again.
     """
     text = ((before.text if before else "") + given).rstrip()
-    if not given.strip() or cleaned(text).flags:
+    unsure = before is not None and kind not in TOLD and len(given) < _SURELY_ANEW
+    if unsure or not given.strip() or cleaned(text).flags:
         return None
     return Begun(hash_of(request), text, tokens + (before.tokens if before else 0))
 
@@ -68,14 +82,3 @@ def going_on(request: ChatRequest, before: Begun, kind: str) -> ChatRequest:
         max_tokens=None if most is None else most - before.tokens,
         goes_on=kind in TOLD,
     )
-
-
-def joined(before: Begun, rest: ChatReply, kind: str) -> ChatReply | None:
-    """The whole answer; None: the server began anew, and `rest` is all of it.
-
-    A server that is told to go on does; of others it is seen by what they say.
-    """
-    anew = len(before.text) >= _SURELY_ANEW and rest.text.startswith(before.text)
-    if anew and kind not in TOLD:
-        return None
-    return replace(rest, text=before.text + rest.text)

@@ -77,7 +77,13 @@ class Caller:
                 raise
             return self._answered(work, wire, request)  # It does not go on after all.
         assert isinstance(reply, ChatReply)
-        return part.whole(work, reply)
+        whole = part.whole(work, reply)
+        if whole is not None:
+            return whole
+        again = self._answered(work, wire, request)
+        assert isinstance(again, ChatReply)
+        work.rough = (reply.usage + again.usage).rough
+        return replace(again, usage=reply.usage + again.usage)
 
     def _answered(
         self, work: Work, wire: Wire, request: Call, part: Resumable | None = None

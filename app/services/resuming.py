@@ -12,11 +12,11 @@ from app.domain.resuming import (
     CONTINUING,
     TOLD,
     Begun,
+    anew,
     begun,
     going_on,
     hash_of,
     is_whole,
-    joined,
     may_begin,
 )
 from app.domain.routing import EndpointSpec, serving
@@ -42,14 +42,18 @@ class Resumable:
         request = replace(self.request, counts=self.kind in TOLD)
         return request if self.before is None else going_on(request, self.before, self.kind)
 
-    def whole(self, work: Work, reply: ChatReply) -> ChatReply:
-        """The answer of which `reply` is the rest; the beginning is used up then."""
-        both = None if self.before is None else joined(self.before, reply, self.kind)
-        if self.before is None or both is None:
+    def whole(self, work: Work, reply: ChatReply) -> ChatReply | None:
+        """The answer of which `reply` is the rest; the beginning is used up then.
+
+        None: the answer was begun anew after all, and cut off where only the rest had room.
+        """
+        if self.before is None:
             return reply
+        if anew(self.before, reply.text, self.kind):
+            return None if reply.finish_reason == "length" else reply
         work.carried = self.before.tokens
         del work.begun[self.seq]
-        return both
+        return replace(reply, text=self.before.text + reply.text)
 
     def closed(self, work: Work, so_far: SoFar) -> ChatReply | None:
         """The call was closed when so much had come: the rest where that was all, else None.
@@ -57,14 +61,16 @@ class Resumable:
         What is worth it is noted in `work`, to be kept when the chunk goes back. The prompt will be
         read again: it is waste, what the model made is not.
         """
-        usage = so_far.usage(self.sent)
+        usage, text = so_far.usage(self.sent), so_far.text
         made = usage.completion_tokens
-        if so_far.reason is not None or is_whole(self.request, self.before, made):
-            reason = so_far.reason or "length"
-            return ChatReply(so_far.text, reason, usage, self.request.model)
-        kept = None if so_far.reasons else begun(self.request, self.before, so_far.text, made)
+        before = None if anew(self.before, text, self.kind) else self.before
+        if so_far.reason is not None or is_whole(self.request, before, made):
+            return ChatReply(text, so_far.reason or "length", usage, self.request.model)
+        kept = None
+        if not so_far.reasons:
+            kept = begun(self.request, before, text, made, self.kind)
         if kept is not None:
-            replaced = None if self.before is not None else work.begun.get(self.seq)
+            replaced = None if before is not None else work.begun.get(self.seq)
             dropped = 0 if replaced is None else replaced.tokens
             cost = money(work.claimed.endpoint, usage.prompt_tokens, made)
             work.closed = Closed(self.seq, kept, usage, made - dropped, cost)

@@ -268,6 +268,20 @@ def test_a_server_that_refuses_to_go_on_is_asked_from_the_start(quick: Callable[
     assert counted(one)[1:3] == (8, 3)
 
 
+def test_a_server_that_begins_anew_gives_the_answer_and_not_a_half_and_a_whole(
+    quick: Callable[..., Rig],
+) -> None:
+    """The simulated one goes on only when it is told to, and nobody tells an Ollama."""
+    one = quick("ollama")
+    job_id = submit(one, model="fake-chat", max_tokens=20)
+    words = SUBJECT.split()
+    keep(one, job_id, the_request(max_tokens=20), " ".join(words[:9]))
+    one.work(job_id)
+
+    assert one.one("SELECT output->>'text' FROM results") == " ".join(words[:20])
+    assert counted(one)[1:3] == (11 + 20, 9)
+
+
 def test_an_item_that_fails_leaves_no_beginning_to_its_retry(quick: Callable[..., Rig]) -> None:
     one = quick()
     job_id = submit(one, model="fake-chat", max_tokens=8)

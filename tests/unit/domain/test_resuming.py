@@ -6,20 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from app.domain.inference import ChatReply, ChatRequest, Message, Usage
-from app.domain.resuming import Begun, begun, going_on, hash_of, is_whole, joined, may_begin
+from app.domain.inference import ChatRequest, Message
+from app.domain.resuming import Begun, anew, begun, going_on, hash_of, is_whole, may_begin
 
 ASKED = ChatRequest("m", (Message("user", "Tell"),), max_tokens=100, temperature=0.0)
 LONG = "It was the best of times, it was the worst of times"
 
 
-def rest(text: str) -> ChatReply:
-    return ChatReply(text, "stop", Usage(5, 5), "m")
-
-
 def test_the_parts_and_their_tokens_add_up():
-    first = begun(ASKED, None, "It was ", 3)
-    second = begun(ASKED, first, " the best", 2)
+    first = begun(ASKED, None, "It was ", 3, "vllm")
+    second = begun(ASKED, first, " the best", 2, "vllm")
 
     assert (first.text, first.tokens) == ("It was", 3)
     assert (second.text, second.tokens) == ("It was the best", 5)
@@ -28,7 +24,7 @@ def test_the_parts_and_their_tokens_add_up():
 
 @pytest.mark.parametrize("given", ["", " \n", "a\x00b", "half \ud83d"])
 def test_what_is_nothing_or_cannot_be_kept_is_not(given: str):
-    assert begun(ASKED, None, given, 3) is None
+    assert begun(ASKED, None, given, 3, "vllm") is None
 
 
 def test_the_rest_is_asked_with_the_beginning_last_and_no_more_tokens_than_are_left():
@@ -72,7 +68,17 @@ def test_an_answer_of_a_given_shape_does_not_come_in_parts():
 def test_a_server_that_was_not_told_and_began_anew_is_seen_by_what_it_says():
     before = Begun(b"", LONG, 12)
 
-    assert joined(before, rest(", and more"), "ollama").text == f"{LONG}, and more"
-    assert joined(before, rest(f"{LONG}, and more"), "ollama") is None
-    assert joined(before, rest(f"{LONG}, and more"), "vllm").text == f"{LONG}{LONG}, and more"
-    assert joined(Begun(b"", "ha", 1), rest("ha ha"), "ollama").text == "haha ha"
+    assert anew(before, f"{LONG}, and more", "ollama")
+    assert anew(before, LONG[:45], "ollama")
+    assert not anew(before, ", and more", "ollama")
+    assert not anew(before, f"{LONG}, and more", "vllm")
+    assert not anew(Begun(b"", "ha", 1), "ha ha", "ollama")
+    assert not anew(None, LONG, "ollama")
+
+
+def test_what_is_too_short_to_be_judged_is_not_joined_to_a_beginning():
+    before = Begun(b"", LONG, 12)
+
+    assert begun(ASKED, before, " and so", 2, "ollama") is None
+    assert begun(ASKED, before, " and so", 2, "vllm").text == f"{LONG} and so"
+    assert begun(ASKED, before, " and so on" * 5, 9, "ollama").tokens == 21
