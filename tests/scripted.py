@@ -73,7 +73,13 @@ def _handler(server: Scripted) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = orjson.loads(self.rfile.read(int(self.headers["content-length"])))
             server.asked.append(body)
-            said = server.answer(body)
+            self._say(server.answer(body))
+
+        def do_GET(self) -> None:
+            known = self.path.endswith("/models")
+            self._say(Says(body={"data": [{"id": "fake-chat"}]}) if known else Says(404))
+
+        def _say(self, said: Says) -> None:
             content = said.body if isinstance(said.body, bytes) else json.dumps(said.body).encode()
             self.send_response(said.status)
             for name, value in {"content-type": "application/json", **said.headers}.items():

@@ -14,8 +14,11 @@ from app.domain.inference import ChatRequest, Message
 
 CONTINUING = frozenset({"vllm", "llamacpp", "ollama", "simulated"})
 """Kinds of endpoint that go on with an answer."""
-TOLD = frozenset({"vllm", "simulated"})
-"""Those of them that are told to by fields of the request, and count tokens as they stream."""
+TOLD = frozenset({"vllm", "llamacpp", "simulated"})
+"""Those of them that are told to by fields of the request. llama.cpp goes on without, too, but then
+newer ones give the beginning once more, and older ones do not know the fields."""
+SURE = frozenset({"vllm", "simulated"})
+"""Those that go on or refuse, and count tokens as they stream."""
 _SURELY_ANEW = 40
 """Characters: an answer that repeats so long a beginning was begun anew."""
 
@@ -44,9 +47,9 @@ def may_begin(request: ChatRequest) -> bool:
 def anew(before: Begun | None, given: str, kind: str) -> bool:
     """Whether an endpoint of `kind` began anew instead of going on: what it gives is all of it.
 
-    One that is told to go on does; of another it is seen by what it says, once that is long enough.
+    Of one that is not sure to go on it is seen by what it says, once that is long enough.
     """
-    if before is None or kind in TOLD:
+    if before is None or kind in SURE:
         return False
     shared = min(len(before.text), len(given))
     return shared >= _SURELY_ANEW and before.text[:shared] == given[:shared]
@@ -57,11 +60,12 @@ def begun(
 ) -> Begun | None:
     """What is kept of an answer to `request` of which a call has `given` so much, after `before`.
 
-    None: it gave nothing that is worth keeping, or too little to see that it went on. White space
-    at the end is left out: templates cut it off, and the model gives it again.
+    None: it gave nothing that is worth keeping, too little to see that it went on, or too little
+    to see that the next call does. White space at the end is left out: templates cut it off, and
+    the model gives it again.
     """
     text = ((before.text if before else "") + given).rstrip()
-    unsure = before is not None and kind not in TOLD and len(given) < _SURELY_ANEW
+    unsure = kind not in SURE and len(given.strip()) < _SURELY_ANEW
     if unsure or not given.strip() or cleaned(text).flags:
         return None
     return Begun(hash_of(request), text, tokens + (before.tokens if before else 0))

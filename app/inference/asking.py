@@ -30,7 +30,7 @@ def chat_body(request: ChatRequest) -> dict[str, Any]:
             body[field] = value
     if request.counts:
         body["stream_options"]["continuous_usage_stats"] = True
-    if request.goes_on:  # vLLM wants both.
+    if request.goes_on:  # vLLM and llama.cpp want both.
         body |= {"continue_final_message": True, "add_generation_prompt": False}
     return body
 

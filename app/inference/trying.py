@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from app import errors
 from app.clock import monotonic_s
 from app.domain.inference import ChatRequest, EmbedRequest, Message
+from app.domain.resuming import CONTINUING, Begun, anew, going_on
 from app.inference.wire import Wire
 
 _TEXTS = ("A river runs to the sea.", "The stone is cold.", "Bread and salt.")
 _ASK = (Message("user", "Count from one to five in words."),)
 _MAX_TOKENS = 16
+_TELL = (Message("user", "Tell what a river is, from its spring to the sea."),)
+_TELL_TOKENS = 48
 _HEALTH = frozenset({"vllm", "tei", "llamacpp", "simulated"})
 _NOT_OF_THAT_SORT = frozenset({"bad_request", "model_missing", "server_error"})
 """How servers answer a chat with an embedding model, or the other way round."""
@@ -44,10 +47,12 @@ def tried(
     listed: list[str] = []
     yield _checked("models", lambda: _listed(wire, models, listed, deadline_s), needed=not models)
     for model in models or _one_of_each(listed, embeds):
-        yield from _of_model(wire, model, deadline_s, first_embeds=embeds(model))
+        yield from _of_model(wire, kind, model, deadline_s, first_embeds=embeds(model))
 
 
-def _of_model(wire: Wire, model: str, deadline_s: float, *, first_embeds: bool) -> Iterator[Check]:
+def _of_model(
+    wire: Wire, kind: str, model: str, deadline_s: float, *, first_embeds: bool
+) -> Iterator[Check]:
     embedding, chatting = _embedding(wire, model, deadline_s), _chatting(wire, model, deadline_s)
     order = (embedding, chatting) if first_embeds else (chatting, embedding)
     first = _checked(*order[0])
@@ -66,6 +71,10 @@ def _of_model(wire: Wire, model: str, deadline_s: float, *, first_embeds: bool) 
         yield _checked(
             f"streaming, {model}", lambda: _streams(wire, model, deadline_s), needed=False
         )
+        if kind in CONTINUING:
+            yield _checked(
+                f"going on, {model}", lambda: _goes_on(wire, kind, model, deadline_s), needed=False
+            )
 
 
 def _code(check: Check) -> str:
@@ -156,3 +165,15 @@ def _streams(wire: Wire, model: str, deadline_s: float) -> str:
     if len(pieces) < 2:
         raise errors.BadReply("the answer comes in one piece: a call cannot be closed in between")
     return f"the answer comes in {len(pieces)} pieces"
+
+
+def _goes_on(wire: Wire, kind: str, model: str, deadline_s: float) -> str:
+    asked = ChatRequest(model, _TELL, max_tokens=_TELL_TOKENS, temperature=0.0)
+    whole = wire.chat(asked, deadline_s=deadline_s).text
+    half = whole[: len(whole) // 2].rstrip()
+    rest = wire.chat(
+        going_on(asked, Begun(b"", half, _TELL_TOKENS // 2), kind), deadline_s=deadline_s
+    )
+    if anew(Begun(b"", half, 0), rest.text, ""):
+        raise errors.BadReply("it begins anew: leave --resume-streamed out")
+    return "it goes on with an answer that was begun"

@@ -10,7 +10,7 @@ from app.domain.inference import ChatReply, ChatRequest
 from app.domain.pricing import money
 from app.domain.resuming import (
     CONTINUING,
-    TOLD,
+    SURE,
     Begun,
     anew,
     begun,
@@ -39,7 +39,7 @@ class Resumable:
     @property
     def sent(self) -> ChatRequest:
         """What is asked of the endpoint."""
-        request = replace(self.request, counts=self.kind in TOLD)
+        request = replace(self.request, counts=self.kind in SURE)
         return request if self.before is None else going_on(request, self.before, self.kind)
 
     def whole(self, work: Work, reply: ChatReply) -> ChatReply | None:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.commands import done, giveway
 from tests.rig import Rig
+from tests.scripted import Says, scripted
 from tests.served import Served
 
 
@@ -117,12 +118,24 @@ def test_a_good_endpoint_passes_every_check(stack: Rig, endpoint: Served) -> Non
 
     assert found["ok"] is True
     assert [one["name"] for one in found["checks"]] == [
-        *("reachable", "models", "chat, fake-chat", "streaming, fake-chat"),
+        *("reachable", "models", "chat, fake-chat", "streaming, fake-chat", "going on, fake-chat"),
         *("embedding, fake-embed", "batch, fake-embed", "base64, fake-embed"),
         "usage, fake-embed",
     ]
     assert all(one["ok"] for one in found["checks"])
     assert giveway("endpoints", "test", "--url", endpoint.url).out.startswith("ok      reachable: ")
+
+
+def test_one_that_begins_an_answer_anew_works_but_not_for_resuming(stack: Rig) -> None:
+    text = "A river begins where water comes out of the ground, and it ends in the sea. " * 2
+    message = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    with scripted(lambda _: Says(body={"choices": [message]})) as server:
+        found = done("endpoints", "test", "--url", server.url, "--kind", "ollama")
+
+    wrong = {one["name"]: one["detail"] for one in found["checks"] if not one["ok"]}
+    assert found["ok"] is True
+    assert "leave --resume-streamed out" in wrong["going on, fake-chat"]
+    assert server.asked[-1]["messages"][-1]["role"] == "assistant"
 
 
 def test_a_declared_one_is_tried_by_name_before_any_stack_runs(

@@ -33,7 +33,8 @@ def test_the_rest_is_asked_with_the_beginning_last_and_no_more_tokens_than_are_l
     assert sent.messages[-1] == Message("assistant", "It was")
     assert (sent.max_tokens, sent.goes_on) == (70, True)
     assert going_on(replace(ASKED, max_tokens=None), Begun(b"", "a", 3), "vllm").max_tokens is None
-    assert not going_on(ASKED, Begun(b"", "It was", 30), "llamacpp").goes_on
+    assert going_on(ASKED, Begun(b"", "It was", 30), "llamacpp").goes_on
+    assert not going_on(ASKED, Begun(b"", "It was", 30), "ollama").goes_on
 
 
 @pytest.mark.parametrize(
@@ -74,6 +75,12 @@ def test_a_server_that_was_not_told_and_began_anew_is_seen_by_what_it_says():
     assert not anew(before, f"{LONG}, and more", "vllm")
     assert not anew(Begun(b"", "ha", 1), "ha ha", "ollama")
     assert not anew(None, LONG, "ollama")
+
+
+@pytest.mark.parametrize("kind", ["llamacpp", "ollama"])
+def test_a_beginning_too_short_to_be_known_again_is_not_kept_where_the_server_may_repeat_it(kind):
+    assert begun(ASKED, None, LONG[:39], 9, kind) is None
+    assert begun(ASKED, None, LONG, 12, kind).text == LONG
 
 
 def test_what_is_too_short_to_be_judged_is_not_joined_to_a_beginning():
