@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, text
 
 from app.domain.requests import Unbegun
+from app.storage.request_store import columns_of
 
 
 class DroppedStore:
@@ -24,15 +25,8 @@ class DroppedStore:
         self._tx.execute(
             _RECORD,
             {
-                "ids": [one.id for one in requests],
+                **columns_of(requests),
                 "pools": [one.pool for one in requests],
-                "task_types": [one.task_type for one in requests],
-                "models": [one.model for one in requests],
-                "users": [one.user_id for one in requests],
-                "priorities": [one.priority for one in requests],
-                "max_tokens": [one.max_tokens for one in requests],
-                "submitted": [one.submitted_at for one in requests],
-                "deadlines": [one.deadline_at for one in requests],
                 "ended": [one.ended_at for one in dropped],
                 "codes": [one.code for one in dropped],
             },

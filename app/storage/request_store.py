@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Connection, text
@@ -13,6 +14,20 @@ from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.samples import OVERLOAD_CODES
 from app.domain.throttle.values import PolicySettings
 from app.storage.reading_sql import READING
+
+
+def columns_of(requests: Sequence[NewRequest]) -> dict[str, list[Any]]:
+    """What requests say of themselves but for their pools, as arrays for `unnest`."""
+    return {
+        "ids": [one.id for one in requests],
+        "task_types": [one.task_type for one in requests],
+        "models": [one.model for one in requests],
+        "users": [one.user_id for one in requests],
+        "priorities": [one.priority for one in requests],
+        "max_tokens": [one.max_tokens for one in requests],
+        "submitted": [one.submitted_at for one in requests],
+        "deadlines": [one.deadline_at for one in requests],
+    }
 
 
 class RequestStore:
@@ -38,15 +53,8 @@ class RequestStore:
         rows = self._tx.execute(
             _ARRIVE,
             {
-                "ids": [one.id for one in requests],
+                **columns_of(requests),
                 "pool": requests[0].pool,
-                "task_types": [one.task_type for one in requests],
-                "models": [one.model for one in requests],
-                "users": [one.user_id for one in requests],
-                "priorities": [one.priority for one in requests],
-                "max_tokens": [one.max_tokens for one in requests],
-                "submitted": [one.submitted_at for one in requests],
-                "deadlines": [one.deadline_at for one in requests],
                 "worker": worker,
                 "lease_s": lease_s,
                 "rides_on": rides_on,
