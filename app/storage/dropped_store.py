@@ -33,14 +33,18 @@ class DroppedStore:
         )
 
 
+# Who is in flight is counted once a pool: a whole backlog of expired messages may come together.
 _RECORD = text("""
+    WITH flying AS (
+        SELECT pool, count(*) AS n FROM interactive_requests
+        WHERE state IN ('queued','running') AND pool = ANY(CAST(:pools AS text[])) GROUP BY pool
+    )
     INSERT INTO interactive_requests (id, pool, task_type, model, user_id, priority, state,
         max_tokens, submitted_at, deadline_at, finished_at, error_code, ahead)
     SELECT new.id, new.pool, new.task_type, new.model, new.user_id, new.priority, 'dropped',
         new.max_tokens, new.submitted_at, new.deadline_at,
         greatest(new.submitted_at, least(new.ended_at, clock_timestamp())), new.error_code,
-        (SELECT count(*) FROM interactive_requests flying
-         WHERE flying.state IN ('queued','running') AND flying.pool = new.pool)
+        coalesce(flying.n, 0)
     FROM unnest(CAST(:ids AS uuid[]), CAST(:pools AS text[]), CAST(:task_types AS text[]),
         CAST(:models AS text[]), CAST(:users AS text[]), CAST(:priorities AS int[]),
         CAST(:max_tokens AS int[]), CAST(:submitted AS timestamptz[]),
@@ -48,5 +52,6 @@ _RECORD = text("""
         CAST(:codes AS text[]))
         AS new (id, pool, task_type, model, user_id, priority, max_tokens, submitted_at,
             deadline_at, ended_at, error_code)
+    LEFT JOIN flying ON flying.pool = new.pool
     ON CONFLICT (id) DO NOTHING
 """)
