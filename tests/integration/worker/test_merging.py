@@ -14,8 +14,9 @@ def test_two_hundred_at_once_are_twenty_calls_at_most(processes: Processes, rig:
     one = rig()
     worker = processes.worker("interactive", "-c", "32").ready()
     app = one.with_broker(processes.environment["GIVEWAY_BROKER__URL"])
-    # On a machine that does much else the worker's threads come apart: the best of five.
-    assert any(_calls(one, app, worker, number) <= 20 for number in range(1, 6))
+    # On a machine that does much else the worker's threads come apart: the best of three.
+    calls = [_calls(one, app, worker, number) for number in range(1, 4)]
+    assert min(calls) <= 20, calls
 
 
 def _calls(one: Rig, app: Celery, worker: Started, round_number: int) -> int:
