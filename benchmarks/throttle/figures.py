@@ -14,6 +14,8 @@ from benchmarks.throttle.targets import FACTOR, Targets
 
 REACTION_WINDOW_S = 3.0
 """People are back on target once the P95 of those due in the next so many seconds is."""
+CUT_WITHIN_S = 3.0
+"""The time that a cut is allowed; a later crowd within the same surge has a cut of its own."""
 RECOVERED = 0.9
 """Share of the batch rate before the surge at which batch has recovered."""
 _RATE_BINS = 4
@@ -50,7 +52,7 @@ class Run:
     work_share_of_oracle: float | None
     work_share_of_best_cap: float | None
     cut_s: float | None
-    """From a surge's start until batch in flight is down to the limit that then holds."""
+    """From a surge's start until batch in flight is down to the limit after the time allowed."""
     settle_s: float | None
     """From a surge's start until people are on target again."""
     recovery_s: float | None
@@ -92,11 +94,13 @@ def items_per_s(leg: Leg) -> float:
 
 
 def cut_s(leg: Leg) -> float | None:
-    """Median over surges. "The limit that then holds" is its median in the surge's second half."""
+    """Median over surges. What batch has to be down to is the median of the limit in the
+    `REACTION_WINDOW_S` that follow the `CUT_WITHIN_S` allowed."""
     found = []
     for begin, end in leg.load.surges:
         inside = [s for s in leg.samples if begin <= s.at_s < end]
-        then = [s.limit for s in inside if s.at_s >= (begin + end) / 2]
+        allowed = begin + CUT_WITHIN_S
+        then = [s.limit for s in inside if allowed <= s.at_s < allowed + REACTION_WINDOW_S]
         if then:
             holds = statistics.median(then)
             found.append(

@@ -1,4 +1,4 @@
-"""Two pictures: what each contender gives to both sides, and a step of load over time."""
+"""Pictures: what each contender gives to both sides, and loads with surges over time."""
 
 from __future__ import annotations
 
@@ -42,11 +42,12 @@ def _figures(runs: Sequence[Run], legs: Sequence[Leg], pyplot: Any) -> list[tupl
     made = []
     if any(run.contender != NO_BATCH for run in runs):
         made.append(("frontier", _frontier(runs, pyplot)))
-    steps = [leg for leg in legs if leg.load.name == "step" and leg.samples]
-    steps = [leg for leg in steps if leg.seed == steps[0].seed]
-    if steps:
-        target_ms = runs[0].target_ms
-        made.append(("step", _step(steps, target_ms, pyplot)))
+    for load in dict.fromkeys(leg.load.name for leg in legs if leg.load.surges):
+        shown = [leg for leg in legs if leg.load.name == load and leg.samples]
+        shown = [leg for leg in shown if leg.seed == shown[0].seed]
+        if shown:
+            target_ms = next(run.target_ms for run in runs if run.seed == shown[0].seed)
+            made.append((load, _over_time(shown, target_ms, pyplot)))
     return made
 
 
@@ -72,17 +73,17 @@ def _frontier(runs: Sequence[Run], pyplot: Any) -> Any:
     return figure
 
 
-def _step(steps: Sequence[Leg], target_ms: float, pyplot: Any) -> Any:
+def _over_time(legs: Sequence[Leg], target_ms: float, pyplot: Any) -> Any:
     figure, rows = pyplot.subplots(
         3,
-        len(steps),
+        len(legs),
         sharex=True,
         sharey="row",
-        figsize=(5.2 * len(steps), 6),
+        figsize=(5.2 * len(legs), 6),
         squeeze=False,
         layout="constrained",
     )
-    for column, leg in enumerate(steps):
+    for column, leg in enumerate(legs):
         above, middle, below = rows[0][column], rows[1][column], rows[2][column]
         answered = [(a.due_s, a.latency_ms) for a in leg.answers if a.latency_ms is not None]
         above.plot(*zip(*answered, strict=True), ".", color=_PEOPLE, markersize=4)

@@ -87,6 +87,21 @@ def test_a_cut_is_done_when_batch_is_down_to_what_holds_then():
     assert figures.cut_s(replace(a_leg(), samples=tuple(samples))) == 2.5
 
 
+def test_a_cut_that_never_comes_counts_with_the_whole_surge():
+    samples = [Sample(at / 2, 5 if at < 20 else 2, 5) for at in range(40)]
+
+    assert figures.cut_s(replace(a_leg(), samples=tuple(samples))) == 10.0
+
+
+def test_a_later_crowd_does_not_make_the_first_cut_late():
+    def at(second: float) -> Sample:
+        return Sample(second, 9, 9) if 12 <= second < 17 else Sample(second, 1, 1)
+
+    samples = [Sample(n / 2, 20, 20) for n in range(24)] + [at(n / 2) for n in range(24, 40)]
+
+    assert figures.cut_s(replace(a_leg(), samples=tuple(samples))) == 2.0
+
+
 def test_people_have_settled_when_those_who_come_next_are_on_target():
     answers = [Answer(at / 4, 24, 2000.0 if 10 <= at / 4 < 14 else 500.0) for at in range(120)]
 
