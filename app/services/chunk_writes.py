@@ -22,10 +22,10 @@ from app.services.vectors import superseded, write
 from app.services.work import ERROR_LENGTH, Work, tally_of
 from app.storage.begun_store import BegunStore
 from app.storage.call_store import BatchCall, CallStore
-from app.storage.chunk_store import ChunkStore, Tally
 from app.storage.database import Database
 from app.storage.endpoint_store import EndpointStore
 from app.storage.job_store import JobStore
+from app.storage.lease_store import LeaseStore, Tally
 from app.storage.result_store import ResultStore
 from app.storage.vector_store import Vectors
 
@@ -63,7 +63,7 @@ class ChunkWrites:
         dropped = work.let_go(over)
 
         def store(tx: Connection) -> None:
-            if not ChunkStore(tx).hold(lease):
+            if not LeaseStore(tx).hold(lease):
                 raise errors.LeaseLost
             told: Sequence[ItemResult] = results
             if vectors is not None and work.collection is not None:
@@ -76,9 +76,9 @@ class ChunkWrites:
             if job.resume_streamed:
                 BegunStore(tx).forget(job.id, list(over))
             if is_new:
-                ChunkStore(tx).add(lease, tally_of(told, call, dropped))
+                LeaseStore(tx).add(lease, tally_of(told, call, dropped))
                 if dropped:
-                    ChunkStore(tx).waste(lease, dropped)
+                    LeaseStore(tx).waste(lease, dropped)
                 if call is not None:
                     CallStore(tx).record(call)
             if answered:
@@ -112,8 +112,8 @@ class ChunkWrites:
         """Nothing of the job can be stored as things are: the chunk goes back, the job pauses."""
 
         def refuse(tx: Connection) -> None:
-            if ChunkStore(tx).hold(claimed.lease):
-                ChunkStore(tx).hand_back(claimed.lease, None, 0.0, None, None)
+            if LeaseStore(tx).hold(claimed.lease):
+                LeaseStore(tx).hand_back(claimed.lease, None, 0.0, None, None)
             JobStore(tx).move(claimed.job.id, OPEN, JobState.PAUSED, reason[:ERROR_LENGTH])
 
         self._database.patiently(refuse, self._lease_s)
@@ -136,7 +136,7 @@ class ChunkWrites:
         told = None if reason is None else reason[:ERROR_LENGTH]
 
         def give_back(tx: Connection) -> None:
-            store = ChunkStore(tx)
+            store = LeaseStore(tx)
             if not store.hold(work.lease):
                 raise errors.LeaseLost
             if work.wasted:
@@ -158,7 +158,7 @@ class ChunkWrites:
         """The chunk is done; what failed on the way and may succeed later waits on its own."""
 
         def finish(tx: Connection) -> None:
-            store = ChunkStore(tx)
+            store = LeaseStore(tx)
             if not store.hold(work.lease):
                 raise errors.LeaseLost
             self._gather_retries(store, work)
@@ -167,7 +167,7 @@ class ChunkWrites:
         self._database.patiently(finish, self._lease_s)
         return "finished"
 
-    def _gather_retries(self, store: ChunkStore, work: Work) -> None:
+    def _gather_retries(self, store: LeaseStore, work: Work) -> None:
         """Items that may succeed later go into one retry chunk, the attempt counted."""
         if not work.to_retry:
             return

@@ -12,8 +12,8 @@ from app.domain.routing import DEGRADED, Choice, EndpointSpec, Takes, batch_role
 from app.services.pools import Pool, current
 from app.services.rates import with_budget_left
 from app.services.room import batch_limit
-from app.storage.chunk_store import ChunkStore
 from app.storage.job_store import JobStore
+from app.storage.lease_store import LeaseStore
 from app.storage.limit_store import LimitStore, Occupancy
 
 
@@ -73,11 +73,11 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
     places = places_for(job, pool, occupancy)
     if not places:
         return NotNow("endpoints")
-    chunks = ChunkStore(tx)
+    leases = LeaseStore(tx)
     for choice in places:
         # What failed at one endpoint goes to another while there is one.
         fresh = len(places) > 1
-        lease = chunks.claim(job.id, worker, choice.spec.name, lease_s, fresh=fresh)
+        lease = leases.claim(job.id, worker, choice.spec.name, lease_s, fresh=fresh)
         if lease is not None:
             JobStore(tx).served(job.id)
             return Claimed(lease, job, choice)

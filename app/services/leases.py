@@ -12,9 +12,10 @@ from app import clock
 from app.domain.chunks import Lease
 from app.errors import GivewayError
 from app.inference.cancel import Cancel
-from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
+from app.storage.lease_store import LeaseStore
 from app.storage.request_store import RequestStore
+from app.storage.yield_store import YieldStore
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ class Leases:
         if not chunks and not requests:
             return
         with self._database.transaction() as tx:
-            standing = ChunkStore(tx).extend(list(chunks), self.lease_s)
+            standing = LeaseStore(tx).extend(list(chunks), self.lease_s)
             RequestStore(tx).extend(requests, self.lease_s)
         for ref, held in chunks.items():
             if ref not in standing:
@@ -122,7 +123,7 @@ class Leases:
         if not streaming and not requests:
             return
         with self._database.transaction() as tx:
-            asked = ChunkStore(tx).asked_to_yield(worker) if streaming else []
+            asked = YieldStore(tx).asked_to_yield(worker) if streaming else []
             gone = RequestStore(tx).cancelled(list(requests)) if requests else []
         for request_id in gone:
             requests[request_id].set()

@@ -11,7 +11,7 @@ from app.errors import LeaseLost
 from app.services.claiming import Claimed, at_endpoints
 from app.services.pools import Pool, current
 from app.services.rates import with_budget_left
-from app.storage.chunk_store import ChunkStore
+from app.storage.lease_store import LeaseStore
 from app.storage.limit_store import LimitStore
 
 
@@ -44,6 +44,6 @@ def moved(tx: Connection, claimed: Claimed, pool: Pool, model: str) -> Claimed |
     )
     if choice is None:
         return None
-    if not ChunkStore(tx).move(claimed.lease, choice.spec.name):
+    if not LeaseStore(tx).move(claimed.lease, choice.spec.name):
         raise LeaseLost
     return replace(claimed, lease=replace(claimed.lease, endpoint=choice.spec.name), choice=choice)

@@ -7,10 +7,10 @@ from sqlalchemy import Connection
 from app.domain.chunks import Bury, Rearm, Split, after_crash
 from app.domain.events import LeaseRescued, Observer
 from app.storage.begun_store import BegunStore
-from app.storage.chunk_store import ChunkStore, Lapsed
 from app.storage.database import Database
 from app.storage.item_store import ItemStore
 from app.storage.request_store import RequestStore
+from app.storage.rescue_store import Lapsed, RescueStore
 from app.storage.result_store import ResultStore
 
 CRASHED = "crashed_worker"
@@ -38,12 +38,12 @@ class Rescue:
 
     def _rescued(self, worker: str | None) -> int:
         with self._database.transaction() as tx:
-            lapsed = ChunkStore(tx).lapsed(worker)
+            lapsed = RescueStore(tx).lapsed(worker)
             RequestStore(tx).end_lapsed(worker)
             actions = [(chunk, self._act(tx, chunk)) for chunk in lapsed]
             back = [chunk for chunk, action in actions if action == "rearmed"]
             if back:
-                ChunkStore(tx).rearm(back)
+                RescueStore(tx).rearm(back)
         for chunk, action in actions:
             self._observer.saw(LeaseRescued(chunk.job_id, chunk.no, action))
         return len(actions)
@@ -59,7 +59,7 @@ class Rescue:
             case Rearm():
                 return "rearmed"
             case Split(left, right):
-                ChunkStore(tx).split(chunk, left, right)
+                RescueStore(tx).split(chunk, left, right)
                 return "split"
             case Bury(seq):
                 failed = ResultStore(tx).fail_one(
@@ -69,6 +69,6 @@ class Rescue:
                     CRASHED,
                     f"the worker died {chunk.crashes} times while it worked on this item alone",
                 )
-                ChunkStore(tx).bury(chunk, failed)
+                RescueStore(tx).bury(chunk, failed)
                 BegunStore(tx).forget(chunk.job_id, [seq])
                 return "buried"

@@ -15,11 +15,11 @@ from app.domain.throttle.readings import Gauges, Reading
 from app.domain.throttle.values import Decision
 from app.domain.throttle.yielding import YieldSettings, victims
 from app.services.pools import Pool, Pools, current
-from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
 from app.storage.request_store import RequestStore
+from app.storage.yield_store import YieldStore
 
 _EARLY = 0.5
 """A tick sooner than this share of `tick_s` after the last one is a second beat's: passed over."""
@@ -109,7 +109,7 @@ class Throttling:
         over = reading.batch_in_flight - decision.limit
         if over <= 0:
             return
-        store = ChunkStore(tx)
+        store = YieldStore(tx)
         calls = store.calls(pool.name)
         asked = victims(
             calls.held,

@@ -18,7 +18,7 @@ from app.services.leases import Held
 from app.services.stepping import Steps
 from app.services.vectors import Known
 from app.storage.call_store import BatchCall
-from app.storage.chunk_store import Tally
+from app.storage.lease_store import Tally
 from app.storage.vector_store import Collection
 
 ERROR_LENGTH = 500

@@ -19,8 +19,8 @@ from app.services.claiming import Claimed, NotNow, claim
 from app.services.party import Alone, window
 from app.services.places import Places
 from app.services.pools import Pool
-from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
+from app.storage.lease_store import LeaseStore
 from app.storage.limit_store import LimitRow, LimitStore, Occupancy
 from app.storage.request_store import RequestStore
 from tests.rig import MakeRig, Rig
@@ -61,7 +61,7 @@ def violations_of_a_storm(one: Rig, seconds: float) -> tuple[int, int]:
             time.sleep(chance.random() * 0.01)
             with one.database.transaction() as tx:
                 tx.execute(_LOG, {"what": "release", "size": 0})
-                ChunkStore(tx).finish(claimed.lease)
+                LeaseStore(tx).finish(claimed.lease)
 
     def mover() -> None:
         chance = random.Random(99)
@@ -152,7 +152,7 @@ def test_both_classes_together_never_pass_the_total(rig: MakeRig) -> None:
             time.sleep(0.02)
             if isinstance(claimed, Claimed):
                 with one.database.transaction() as tx:
-                    ChunkStore(tx).finish(claimed.lease)
+                    LeaseStore(tx).finish(claimed.lease)
 
     def people() -> None:
         while time.monotonic() < end:

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from app.domain.jobs import JobState, Progress
 from app.services.chunk_writes import ChunkWrites
 from app.services.submission import JobRequest
-from app.storage import chunk_store, result_store
+from app.storage import lease_store, result_store
 from app.storage.job_store import JobStore
 from tests.integration.services.test_execution import Killed
 from tests.processes import until
@@ -214,8 +214,8 @@ def test_fields_that_are_not_embedded_may_change_without_a_call(rig: MakeRig) ->
 def test_mutant_whose_retries_are_counted_twice_is_seen(
     rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mutant = chunk_store._SHRINK.text.replace("items - :count", "items")
-    monkeypatch.setattr(chunk_store, "_SHRINK", text(mutant))
+    mutant = lease_store._SHRINK.text.replace("items - :count", "items")
+    monkeypatch.setattr(lease_store, "_SHRINK", text(mutant))
     one = rig()
     one.endpoint.order({"kind": "status", "status": 500, "remaining": 1})
     job_id = one.submit(NEW[:50]).job.id

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.domain.jobs import JobState
-from app.storage import chunk_store, item_store
+from app.storage import item_store, lease_store
 from app.storage.vector_store import VectorStore
 from tests.rig import MakeRig, Rig
 
@@ -255,8 +255,8 @@ def test_mutant_without_the_fence_gives_away_what_another_works_on(
     rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("_HOLD", "_ADD", "_HAND_BACK"):
-        mutant = getattr(chunk_store, name).text.replace(" AND fence = :fence", "")
-        monkeypatch.setattr(chunk_store, name, execution_text(mutant))
+        mutant = getattr(lease_store, name).text.replace(" AND fence = :fence", "")
+        monkeypatch.setattr(lease_store, name, execution_text(mutant))
     assert lost_lease(rig) == [("ready", 3, 10)]
 
 

@@ -14,7 +14,8 @@ from app.inference.wire import Wire
 from app.services.launching import checked_template
 from app.services.submission import JobRequest
 from app.storage.begun_store import BegunStore
-from app.storage.chunk_store import ChunkStore
+from app.storage.lease_store import LeaseStore
+from app.storage.yield_store import YieldStore
 from tests.processes import until
 from tests.rig import MakeRig, Rig, Texts
 from tests.served import Served, serving
@@ -189,7 +190,7 @@ def test_whose_lease_is_lost_keeps_nothing(
     rig: MakeRig, calls: list[SoFar], monkeypatch: pytest.MonkeyPatch, fenced: bool
 ) -> None:
     if not fenced:
-        monkeypatch.setattr(ChunkStore, "hold", lambda self, lease: True)
+        monkeypatch.setattr(LeaseStore, "hold", lambda self, lease: True)
     one = wired(rig)
     job_id = submit(one)
     held: list[Any] = []
@@ -324,7 +325,7 @@ def test_closing_what_goes_on_costs_its_prompt_alone(quick: Callable[..., Rig]) 
 
     def cost() -> float:
         with one.database.transaction() as tx:
-            return ChunkStore(tx).calls("main").held[0].work_tokens
+            return YieldStore(tx).calls("main").held[0].work_tokens
 
     assert cost() == 10
     one.execute("UPDATE endpoints SET kind = 'openai'")

@@ -13,7 +13,7 @@ from app.domain.jobs import JobState
 from app.errors import BadParams, UnknownName
 from app.kinds import registry
 from app.services.submission import JobRequest
-from app.storage.chunk_store import ChunkStore
+from app.storage.lease_store import LeaseStore
 from app.storage.step_store import StepStore
 from tests.rig import MakeRig, Rig, Texts
 
@@ -220,16 +220,16 @@ def most_at_vectors(make: MakeRig) -> int:
     )
     job_id = one.wiring.submission.submit(request, Texts(docs(8, parts=1))).job.id
     seen: list[int] = []
-    real = ChunkStore.move
+    real = LeaseStore.move
 
-    def watched(self: ChunkStore, lease: Any, endpoint: str) -> bool:
+    def watched(self: LeaseStore, lease: Any, endpoint: str) -> bool:
         moved = real(self, lease, endpoint)
         counted = "SELECT count(*) FROM chunks WHERE state = 'leased' AND endpoint = 'vectors'"
         seen.append(int(self._tx.execute(text(counted)).scalar_one()))
         return moved
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ChunkStore, "move", watched)
+        patch.setattr(LeaseStore, "move", watched)
         threads = [
             threading.Thread(target=one.wiring.execution.run, args=(job_id,)) for _ in range(8)
         ]

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
-from app.storage import chunk_store, gauge_store, job_store, limit_store
+from app.storage import gauge_store, job_store, lease_store, limit_store, rescue_store
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
+from app.storage.lease_store import LeaseStore
 
 LEASED = 40
 
@@ -46,7 +47,7 @@ def database(migrated_url: str) -> Iterator[Database]:
     ("statement", "values", "index"),
     [
         (
-            chunk_store._CLAIM,
+            lease_store._CLAIM,
             {"job_id": 1, "worker": "w", "endpoint": "e", "lease_s": 60.0, "fresh": True},
             "ix_chunks_ready",
         ),
@@ -54,7 +55,7 @@ def database(migrated_url: str) -> Iterator[Database]:
         (limit_store._RANK, {"pool": "main", "job_id": 1, "no": 15000}, "ix_chunks_leased"),
         (job_store._CANDIDATES, {"pool": "main", "most": 8}, "ix_chunks_ready"),
         (job_store._IN_FLIGHT, {"job_id": 1, "pool": "main"}, "ix_chunks_leased"),
-        (chunk_store._LAPSED, {"worker": None, "most": 500}, "ix_chunks_leased"),
+        (rescue_store._LAPSED, {"worker": None, "most": 500}, "ix_chunks_leased"),
         (gauge_store._POOLS, {}, "ix_chunks_leased"),
         (gauge_store._STARVED, {}, "ix_chunks_leased"),
         (gauge_store._BACKLOG, {}, "ix_chunks_ready"),
@@ -98,7 +99,7 @@ def test_what_jobs_have_used_is_read_from_the_last_minutes_only(migrated_url: st
 def test_heartbeats_are_hot_updates(database: Database) -> None:
     leases = [(job, no, 1) for job in (1, 2) for no in range(15_000, 15_020)]
     with database.transaction() as tx:
-        assert len(ChunkStore(tx).extend(leases, 60)) == LEASED
+        assert len(LeaseStore(tx).extend(leases, 60)) == LEASED
     counted = text(
         "SELECT pg_stat_get_xact_tuples_updated(c), pg_stat_get_xact_tuples_hot_updated(c)"
         " FROM CAST(CAST('chunks' AS regclass) AS oid) AS c"
@@ -107,7 +108,7 @@ def test_heartbeats_are_hot_updates(database: Database) -> None:
     for _ in range(10):
         with database.transaction() as tx:
             before = tx.execute(counted).one()
-            ChunkStore(tx).extend(leases, 60)
+            LeaseStore(tx).extend(leases, 60)
             after = tx.execute(counted).one()
         updates, hot = updates + after[0] - before[0], hot + after[1] - before[1]
     assert updates == 10 * LEASED
