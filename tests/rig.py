@@ -20,6 +20,7 @@ from app.settings import Settings
 from app.storage.database import Database
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
+from app.storage.progress_store import ProgressStore
 from app.wiring import Wiring
 from app.worker.assembly import make
 from app.worker.results import close_backend
@@ -133,7 +134,7 @@ class Rig:
 
     def progress(self, job_id: int) -> Progress:
         with self.database.transaction() as tx:
-            return JobStore(tx).progress([job_id])[job_id]
+            return ProgressStore(tx).progress([job_id])[job_id]
 
     def rows(self, sql: str, **values: Any) -> list[Any]:
         with self.database.transaction() as tx:

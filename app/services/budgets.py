@@ -14,6 +14,7 @@ from app.domain.jobs import CLAIMABLE, Job, JobState
 from app.domain.pricing import budget_reason, is_spent, shown
 from app.errors import UsageError
 from app.storage.job_store import JobStore
+from app.storage.progress_store import ProgressStore
 
 
 def paused_by_budget(tx: Connection, job: Job, *, has_more: bool) -> bool:
@@ -23,11 +24,10 @@ def paused_by_budget(tx: Connection, job: Job, *, has_more: bool) -> bool:
     """
     if job.budget is None:
         return False
-    store = JobStore(tx)
-    spent, is_ready = store.spent(job.id)
+    spent, is_ready = ProgressStore(tx).spent(job.id)
     if not is_spent(spent, job.budget) or not (has_more or is_ready):
         return False
-    store.move(job.id, CLAIMABLE, JobState.PAUSED, budget_reason(spent, job.budget))
+    JobStore(tx).move(job.id, CLAIMABLE, JobState.PAUSED, budget_reason(spent, job.budget))
     return True
 
 
@@ -38,7 +38,7 @@ def check_budget(tx: Connection, job: Job, budget: float | None) -> None:
     bound = job.budget if budget is None else budget
     if bound is None:
         return
-    spent, _ = JobStore(tx).spent(job.id)
+    spent, _ = ProgressStore(tx).spent(job.id)
     if is_spent(spent, bound):
         raise UsageError(
             f"job {job.key!r} has spent {shown(spent)} of its budget of {shown(bound)}; raise it: "

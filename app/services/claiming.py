@@ -12,9 +12,9 @@ from app.domain.routing import DEGRADED, Choice, EndpointSpec, Takes, batch_role
 from app.services.pools import Pool, current
 from app.services.rates import with_budget_left
 from app.services.room import batch_limit
-from app.storage.job_store import JobStore
 from app.storage.lease_store import LeaseStore
 from app.storage.limit_store import LimitStore, Occupancy
+from app.storage.turn_store import TurnStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
     if occupancy.batch_total + occupancy.interactive_total >= pool.bounds.total:
         return NotNow("total")
     cap = job.max_in_flight
-    if cap is not None and JobStore(tx).in_flight(job.id, pool.name) >= cap:
+    if cap is not None and TurnStore(tx).in_flight(job.id, pool.name) >= cap:
         return NotNow("job_cap")
     places = places_for(job, pool, occupancy)
     if not places:
@@ -79,7 +79,7 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
         fresh = len(places) > 1
         lease = leases.claim(job.id, worker, choice.spec.name, lease_s, fresh=fresh)
         if lease is not None:
-            JobStore(tx).served(job.id)
+            TurnStore(tx).served(job.id)
             return Claimed(lease, job, choice)
     return NotNow("nothing_ready")
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from app.domain.webhooks import body
 from app.storage.job_store import JobStore
+from app.storage.progress_store import ProgressStore
 from app.storage.webhook_store import NewDelivery, WebhookStore
 
 
@@ -16,7 +17,7 @@ def note_end(tx: Connection, job_ids: Sequence[int]) -> None:
     if not job_ids:
         return
     jobs = JobStore(tx).with_webhook(job_ids)
-    progress = JobStore(tx).progress([job.id for job in jobs])
+    progress = ProgressStore(tx).progress([job.id for job in jobs])
     WebhookStore(tx).add(
         [
             NewDelivery(

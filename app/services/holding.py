@@ -8,10 +8,10 @@ from sqlalchemy import Connection
 
 from app.domain.jobs import Job
 from app.domain.waiting import Waiting, waiting
-from app.storage.job_store import JobStore
+from app.storage.after_store import AfterStore
 
 
 def held_back(tx: Connection, job: Job, now: datetime) -> Waiting | None:
     """Why the job may not run at `now`; None: it may. Asks nothing of a job without conditions."""
-    keys = JobStore(tx).uncompleted(job.after) if job.after else ()
+    keys = AfterStore(tx).uncompleted(job.after) if job.after else ()
     return waiting(job, keys, now)

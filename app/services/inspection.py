@@ -25,8 +25,10 @@ from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore, Override
+from app.storage.progress_store import ProgressStore
 from app.storage.request_store import RequestStore
 from app.storage.result_store import ResultStore
+from app.storage.turn_store import TurnStore
 from app.storage.vector_store import VectorStore
 from app.storage.webhook_store import WebhookStore
 
@@ -89,7 +91,7 @@ class Inspection:
             job = JobStore(tx).find(reference)
             if job is None:
                 raise NotFound(f"no job with key or id {reference!r}; see `giveway jobs list`")
-            progress = JobStore(tx).progress([job.id])[job.id]
+            progress = ProgressStore(tx).progress([job.id])[job.id]
             failures = ResultStore(tx).failure_codes(job.id) if progress.failed else {}
             held = held_back(tx, job, clock.now()) if claimable(job) else None
         limit, reason = self._limit_of(job.pool)
@@ -113,7 +115,7 @@ class Inspection:
         """The newest jobs with their progress."""
         with self._database.transaction() as tx:
             jobs = JobStore(tx).listed(most, states)
-            progress = JobStore(tx).progress([job.id for job in jobs])
+            progress = ProgressStore(tx).progress([job.id for job in jobs])
         return [(job, progress[job.id]) for job in jobs]
 
     def chunks(self, job_id: int, most: int) -> list[Chunk]:
@@ -180,7 +182,7 @@ class Inspection:
         """
         pool = self._pools.named(name)
         with self._database.transaction() as tx:
-            limits, jobs = LimitStore(tx), JobStore(tx)
+            limits = LimitStore(tx)
             row = limits.read(name)
             if row is None:
                 return []
@@ -194,10 +196,10 @@ class Inspection:
                 return []
             ids = {
                 one.job_id
-                for one in jobs.candidates(name, 1)
+                for one in TurnStore(tx).candidates(name, 1)
                 if one.max_in_flight is None or one.in_flight < one.max_in_flight
             }
-            open_ones = [job for job in jobs.listed(_MOST_OPEN, CLAIMABLE) if job.id in ids]
+            open_ones = [job for job in JobStore(tx).listed(_MOST_OPEN, CLAIMABLE) if job.id in ids]
         return [job for job in open_ones if places_for(job, pool, occupancy)]
 
     def decisions(self, pool: str, most: int, since_s: float | None) -> list[dict[str, Any]]:

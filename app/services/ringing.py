@@ -9,8 +9,8 @@ from app.services.doorbell import Doorbell
 from app.services.pools import Pool, Pools, current
 from app.services.room import batch_limit
 from app.storage.database import Database
-from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
+from app.storage.turn_store import TurnStore
 
 
 class Ringing:
@@ -48,7 +48,7 @@ class Ringing:
             )
             if places <= 0:
                 return []
-            store = JobStore(tx)
+            store = TurnStore(tx)
             candidates = store.candidates(pool.name, places)
             if uneven(candidates):
                 used = store.used(pool.name)

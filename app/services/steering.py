@@ -11,6 +11,7 @@ from app.errors import NotFound, StateConflict, UsageError
 from app.services.budgets import check_budget
 from app.services.ending import note_end
 from app.services.pools import Pools, check_changes, tuned
+from app.storage.after_store import AfterStore
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
@@ -121,7 +122,7 @@ class Steering:
             if job.state is not to and not (command is Command.RESUME and job.state != "paused"):
                 moved = store.move(job.id, states_for(command), to, reason)
                 if command is Command.RESUME:
-                    store.forget_vain(job.id)
+                    AfterStore(tx).forget_vain(job.id)
                 if moved and to is JobState.CANCELLED:
                     note_end(tx, [job.id])
             job = store.get(job.id) or job

@@ -16,9 +16,9 @@ from app.domain.throttle.values import Decision
 from app.domain.throttle.yielding import YieldSettings, victims
 from app.services.pools import Pool, Pools, current
 from app.storage.database import Database
-from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
 from app.storage.request_store import RequestStore
+from app.storage.turn_store import TurnStore
 from app.storage.yield_store import YieldStore
 
 _EARLY = 0.5
@@ -70,10 +70,10 @@ class Throttling:
                     return None
             blame = blaming(pool.policy, row.state, pool.bounds)
             reading = RequestStore(tx).reading(pool.name, blame, row.now, gauges)
-            ready = sum(job.ready for job in JobStore(tx).candidates(pool.name, _WAITING_COUNTED))
+            ready = sum(job.ready for job in TurnStore(tx).candidates(pool.name, _WAITING_COUNTED))
             reading = replace(reading, batch_waiting=ready)
             override = None if row.override is None else row.override.value
-            places = places_needed(JobStore(tx).due(pool.name), row.now)
+            places = places_needed(TurnStore(tx).due(pool.name), row.now)
             decision = decide(
                 row.state,
                 reading,

@@ -17,7 +17,7 @@ from app.domain.jobs import JobState, Progress
 from app.services.chunk_writes import ChunkWrites
 from app.services.submission import JobRequest
 from app.storage import lease_store, result_store
-from app.storage.job_store import JobStore
+from app.storage.progress_store import ProgressStore
 from tests.integration.services.test_execution import Killed
 from tests.processes import until
 from tests.rig import MakeRig, Rig, Texts
@@ -59,7 +59,7 @@ class Looked:
 
     def look(self) -> Progress:
         with self._one.database.snapshot() as tx:
-            progress = JobStore(tx).progress([self._job_id])[self._job_id]
+            progress = ProgressStore(tx).progress([self._job_id])[self._job_id]
             rows = tx.execute(_BY_STATUS, {"id": self._job_id})
             found = Counter({row.status: row.n for row in rows})
             items = tx.execute(_ITEMS, {"id": self._job_id}).scalar_one()

@@ -14,6 +14,7 @@ from app.domain.jobs import JobState
 from app.domain.windows import Window
 from app.errors import NotFound, StateConflict
 from app.services.retention import Retention
+from app.storage.turn_store import TurnStore
 from tests.rig import MakeRig, Rig
 
 
@@ -145,8 +146,6 @@ def test_a_chunk_is_handed_back_between_micro_batches_when_the_window_closes(
 
 
 def test_a_deadline_asks_for_no_place_while_its_job_is_held_back(rig: MakeRig) -> None:
-    from app.storage.job_store import JobStore
-
     one = rig()
     soon = datetime.now(UTC) + timedelta(hours=1)
     one.submit(texts(60), key="first", deadline_at=soon)
@@ -154,7 +153,7 @@ def test_a_deadline_asks_for_no_place_while_its_job_is_held_back(rig: MakeRig) -
     closed = window(timedelta(hours=3), timedelta(hours=2))
     one.submit(texts(60, "c"), key="third", deadline_at=soon, window=closed)
     with one.database.transaction() as tx:
-        assert len(JobStore(tx).due("main")) == 1
+        assert len(TurnStore(tx).due("main")) == 1
 
 
 def test_tenants_share_the_places_whatever_one_of_them_submits(rig: MakeRig) -> None:

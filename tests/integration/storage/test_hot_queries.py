@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import text
 
-from app.storage import gauge_store, job_store, lease_store, limit_store, rescue_store
+from app.storage import gauge_store, lease_store, limit_store, rescue_store, turn_store
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.lease_store import LeaseStore
@@ -53,8 +53,8 @@ def database(migrated_url: str) -> Iterator[Database]:
         ),
         (limit_store._OCCUPANCY, {"pool": "main"}, "ix_chunks_leased"),
         (limit_store._RANK, {"pool": "main", "job_id": 1, "no": 15000}, "ix_chunks_leased"),
-        (job_store._CANDIDATES, {"pool": "main", "most": 8}, "ix_chunks_ready"),
-        (job_store._IN_FLIGHT, {"job_id": 1, "pool": "main"}, "ix_chunks_leased"),
+        (turn_store._CANDIDATES, {"pool": "main", "most": 8}, "ix_chunks_ready"),
+        (turn_store._IN_FLIGHT, {"job_id": 1, "pool": "main"}, "ix_chunks_leased"),
         (rescue_store._LAPSED, {"worker": None, "most": 500}, "ix_chunks_leased"),
         (gauge_store._POOLS, {}, "ix_chunks_leased"),
         (gauge_store._STARVED, {}, "ix_chunks_leased"),
@@ -89,7 +89,7 @@ def test_what_jobs_have_used_is_read_from_the_last_minutes_only(migrated_url: st
         )
         tx.execute(text("ANALYZE batch_calls"))
         given = {"pool": "main", "fades_s": 100.0}
-        rows = tx.execute(text(f"EXPLAIN {job_store._USED.text}"), given)
+        rows = tx.execute(text(f"EXPLAIN {turn_store._USED.text}"), given)
         plan = "\n".join(row[0] for row in rows)
     database.close()
     assert "ix_batch_calls_window" in plan
