@@ -13,8 +13,9 @@ from tomlkit.container import Container
 from tomlkit.items import AoT, Array, Comment, InlineTable, Item, Null, Table, Whitespace
 
 from app.errors import ConfigError
+from app.settings.endpoints import EndpointSettings
 from app.settings.load import load
-from app.settings.model import EndpointSettings, PoolSettings
+from app.settings.pools import PoolSettings
 
 Values = Mapping[str, int | float]
 

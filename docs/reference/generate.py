@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from app.cli.main import PANELS, build
-from app.settings import model
+from app.settings import Settings
 from app.settings.schema import inner_table, is_table
 
 HERE = Path(__file__).parent
@@ -48,15 +48,15 @@ _EVERYWHERE = {"--json", "--data", "--config", "--help"}
 
 def settings_page() -> str:
     """settings.md."""
-    notes = dict(_notes())
     blocks = [SETTINGS_HEAD]
-    for name, field in model.Settings.model_fields.items():
+    for name, field in Settings.model_fields.items():
         table = inner_table(field.annotation)
         if table is None:
             blocks.append(f"## `{name}`\n\n`GIVEWAY_{name.upper()}`; default `{field.default}`.\n")
             continue
         heading = f"[{name}]" if is_table(field.annotation) else f"[[{name}]]"
         about = (table.__doc__ or "").split(": ", 1)[-1].strip()
+        notes = dict(_notes(table))
         rows = [
             f"| `{key}` | {_default(inner)} | {_meaning(table, key, notes)} |"
             for key, inner in table.model_fields.items()
@@ -111,20 +111,19 @@ def _row(path: str, command: Any) -> str:
     return f"| `{path}{arguments}` | {_sentence(about)} | {own} |"
 
 
-def _notes() -> Iterator[tuple[tuple[str, str], str]]:
-    """The docstring under each field, by class and field."""
-    for node in ast.parse(inspect.getsource(model)).body:
-        if not isinstance(node, ast.ClassDef):
+def _notes(table: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    """The docstring under each field."""
+    (node,) = ast.parse(inspect.getsource(table)).body
+    assert isinstance(node, ast.ClassDef)
+    for one, after in zip(node.body, node.body[1:], strict=False):
+        if not (isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)):
             continue
-        for one, after in zip(node.body, node.body[1:], strict=False):
-            if not (isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)):
-                continue
-            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-                yield (node.name, one.target.id), " ".join(str(after.value.value).split())
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            yield one.target.id, " ".join(str(after.value.value).split())
 
 
-def _meaning(table: type[BaseModel], key: str, notes: dict[tuple[str, str], str]) -> str:
-    said = notes.get((table.__name__, key)) or MEANINGS.get((table.__name__, key), "")
+def _meaning(table: type[BaseModel], key: str, notes: dict[str, str]) -> str:
+    said = notes.get(key) or MEANINGS.get((table.__name__, key), "")
     return _sentence(said.replace("|", "\\|"))
 
 

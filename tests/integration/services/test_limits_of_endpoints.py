@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import ConfigError
 from app.services import cutting
-from app.settings.model import Settings
+from app.settings import Settings
 from app.storage.endpoint_store import document_of, spec_of
 from app.wiring import endpoint_of
 from tests.integration.services.test_endpoint_health import work_until
