@@ -10,26 +10,18 @@ import os
 import random
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING
 
 from app.domain.events import Nobody, Observer
-from app.domain.retry import RetryPolicy
-from app.domain.routing import EndpointSpec, ModelLimits
-from app.domain.throttle.policies import check_options
-from app.domain.throttle.values import Bounds, PolicySettings
-from app.errors import ConfigError, StackNotRunning
+from app.errors import StackNotRunning
 from app.kinds.registry import declare as declare_kinds
-from app.services.doorbell import Doorbell
-from app.services.pools import Pool, Pools
-from app.settings import EndpointSettings, PoolSettings, ScalingSettings, Settings, load
+from app.settings import Settings, load
 
 if TYPE_CHECKING:
+    from app.domain.routing import EndpointSpec
     from app.inference.tokens import Ask, Counters
     from app.inference.wires import Wires
     from app.metrics.exposition import Exposition
@@ -37,6 +29,7 @@ if TYPE_CHECKING:
     from app.services.calibration import Calibration
     from app.services.collections import Collections
     from app.services.completion import Completion
+    from app.services.doorbell import Doorbell
     from app.services.endpoints import Endpoints
     from app.services.estimating import Estimating
     from app.services.evaluation import Evaluation
@@ -49,13 +42,14 @@ if TYPE_CHECKING:
     from app.services.launching import Launching
     from app.services.learning import Learning
     from app.services.leases import Leases
+    from app.services.pools import Pools
     from app.services.probing import Probing
     from app.services.rates import Rates
     from app.services.reporting import Reporting
     from app.services.rescue import Rescue
     from app.services.retention import Retention
     from app.services.ringing import Ringing
-    from app.services.scaling import Scaling, Target
+    from app.services.scaling import Scaling
     from app.services.scheduling import Scheduling
     from app.services.scraping import Scraping
     from app.services.searching import Searching
@@ -66,10 +60,6 @@ if TYPE_CHECKING:
     from app.services.throttling import Throttling
     from app.storage.database import Database
     from app.storage.gauge_store import Backlog, EndpointGauges, PoolGauges
-
-_HOUR_S = 3600.0
-_DAY_S = 86_400.0
-_PER_TOKEN_MS = PolicySettings().per_token_target_ms
 
 
 class Wiring:
@@ -114,7 +104,7 @@ class Wiring:
             )
         return Database(
             url.get_secret_value(),
-            self._connections_at(self.threads),
+            self.settings.database.connections_of(self.threads),
             self.settings.database.statement_timeout_s,
             f"giveway {self.worker_name}",
         )
@@ -129,10 +119,6 @@ class Wiring:
         """Threads of this process that use the database; set by the worker before first use."""
         return 4
 
-    def _connections_at(self, threads: int) -> int:
-        """Most connections of a process of so many threads."""
-        return self.settings.database.connections or min(threads + 2, 40)
-
     @cached_property
     def recorder(self) -> Recorder:
         """The event log's writer; the worker floor and the command line make it the observer."""
@@ -143,28 +129,9 @@ class Wiring:
     @cached_property
     def pools(self) -> Pools:
         """Pools with their endpoints. UnknownName: a policy that does not exist."""
-        return Pools(MappingProxyType({p.name: self._pool(p) for p in self.settings.pools}))
+        from app.declared.pools import pools_of
 
-    def _pool(self, pool: PoolSettings) -> Pool:
-        throttle = self.settings.throttle
-        name = pool.policy or throttle.policy
-        check_options(name, pool.options)
-        policy = PolicySettings(
-            name=name,
-            target_p95_ms=pool.target_p95_ms,
-            first_token_target_ms=pool.first_token_target_ms or pool.target_p95_ms,
-            per_token_target_ms=pool.per_token_target_ms or _PER_TOKEN_MS,
-            people_capacity=pool.people_capacity,
-            short_output_tokens=pool.short_output_tokens,
-            rps_threshold=throttle.rps_threshold,
-            window_s=throttle.window_s,
-            alpha=throttle.alpha,
-            valid_for_s=throttle.valid_for_s,
-            options=MappingProxyType(dict(pool.options)),
-        )
-        bounds = Bounds(pool.total, pool.reserve, pool.batch_min, pool.ceiling, pool.name)
-        specs = tuple(_endpoint(e) for e in self.settings.endpoints if e.pool == pool.name)
-        return Pool(bounds, policy, specs)
+        return pools_of(self.settings)
 
     def pools_with(self, model: str | None) -> Pools:
         """The pools; those of this moment, where no declared endpoint serves `model`."""
@@ -212,6 +179,8 @@ class Wiring:
     @cached_property
     def doorbell(self) -> Doorbell:
         """The bell; the worker floor sets it. Without one, ticks ring instead."""
+        from app.services.doorbell import NoDoorbell
+
         return NoDoorbell()
 
     @cached_property
@@ -234,12 +203,11 @@ class Wiring:
     @cached_property
     def estimating(self) -> Estimating:
         """Saying what a job would take."""
+        from app.declared.batch import limits_of
         from app.services.estimating import Estimating
-        from app.services.work import BatchLimits
 
-        batch = self.settings.batch
-        limits = BatchLimits(batch.micro_batch_items, batch.micro_batch_tokens)
-        return Estimating(self.database, self.pools, self.counters.of, limits, batch.chunk_items)
+        limits, chunk_items = limits_of(self.settings), self.settings.batch.chunk_items
+        return Estimating(self.database, self.pools, self.counters.of, limits, chunk_items)
 
     @cached_property
     def ringing(self) -> Ringing:
@@ -251,30 +219,24 @@ class Wiring:
     @cached_property
     def rules(self) -> Rules:
         """By what endpoints are judged."""
-        from app.domain.health import HealthPolicy
-        from app.services.standing import Rules
+        from app.declared.standing import rules_of
 
-        batch, health = self.settings.batch, self.settings.health
-        return Rules(
-            RetryPolicy(batch.max_attempts, batch.retry_base_s, batch.retry_max_s),
-            HealthPolicy(**health.model_dump()),
-            random.random,
-        )
+        return rules_of(self.settings, random.random)
 
     @cached_property
     def execution(self) -> Execution:
         """Working on chunks."""
+        from app.declared.batch import limits_of
         from app.services.calling import Caller
         from app.services.execution import Execution
-        from app.services.work import BatchLimits
 
-        batch = self.settings.batch
+        limits = limits_of(self.settings)
         return Execution(
             self.database,
             self.pools,
-            Caller(self.wires, self.rates, self.counters, batch.call_timeout_s),
+            Caller(self.wires, self.rates, self.counters, limits.call_timeout_s),
             self.leases,
-            BatchLimits(batch.micro_batch_items, batch.micro_batch_tokens, batch.call_timeout_s),
+            limits,
             self.rules,
             self.observer,
             self.worker,
@@ -283,24 +245,22 @@ class Wiring:
     @cached_property
     def interactive(self) -> Interactive:
         """Answering people."""
-        from app.domain.merging import MergeRule
+        from app.declared.merging import rule_of
         from app.services.interactive import Interactive
         from app.services.places import Places
         from app.services.serving import Serving
 
-        interactive, merging = self.settings.interactive, self.settings.merging
+        deadline_s = self.settings.interactive.deadline_s
+        timeout_s = self.settings.interactive.call_timeout_s
         places = Places(self.database, self.pools, self.leases, self.worker)
-        timeout_s = interactive.call_timeout_s
         return Interactive(
             self.database,
             self.pools,
             Serving(self.database, places, self.wires, self.rates, timeout_s, self.rules),
             self.leases,
-            interactive.deadline_s,
+            deadline_s,
             timeout_s,
-            MergeRule(
-                merging.wait_ms / 1000, merging.most_texts, self.settings.batch.micro_batch_tokens
-            ),
+            rule_of(self.settings),
         )
 
     @cached_property
@@ -347,12 +307,13 @@ class Wiring:
     @cached_property
     def scaling(self) -> Scaling:
         """Deciding how many endpoints come and go."""
+        from app.declared.scaling import targets_of
         from app.services.scaling import Scaling
 
         return Scaling(
             self.database,
             self.pools,
-            [_target(one) for one in self.settings.scaling],
+            targets_of(self.settings),
             self.settings.batch.micro_batch_items,
             self.settings.scaling_tick_s,
             self.observer,
@@ -397,16 +358,10 @@ class Wiring:
     @cached_property
     def retention(self) -> Retention:
         """Pruning."""
+        from app.declared.retention import periods_of
         from app.services.retention import Retention
 
-        return Retention(
-            self.database,
-            self.settings.interactive.keep_requests_h * _HOUR_S,
-            self.settings.throttle.keep_decisions_h * _HOUR_S,
-            self.settings.retention.keep_events_days * _DAY_S,
-            self.settings.retention.keep_jobs_days * _DAY_S,
-            self.settings.retention.keep_deliveries_days * _DAY_S,
-        )
+        return Retention(self.database, periods_of(self.settings))
 
     @cached_property
     def evaluation(self) -> Evaluation:
@@ -432,26 +387,10 @@ class Wiring:
     @cached_property
     def examining(self) -> Examining:
         """Saying what is wrong."""
-        from app.services.examining import Examining, Installation
-        from app.settings.secrets import shown
+        from app.declared.installation import installation_of
+        from app.services.examining import Examining
 
-        settings = self.settings
-        url = settings.database.url
-        threads = {
-            "interactive": settings.interactive_threads,
-            "batch": settings.batch_threads,
-            "control": settings.control_threads,
-            "a command": self.threads,
-        }
-        expected = Installation(
-            where="database" if url is None else shown(url),
-            pools=frozenset(self.pools.by_name),
-            scaled=frozenset(one.pool for one in settings.scaling),
-            connections={name: self._connections_at(count) for name, count in threads.items()},
-            valid_for_s=settings.throttle.valid_for_s,
-            call_timeout_s=settings.batch.call_timeout_s,
-            longest_s=settings.interactive.deadline_s + settings.interactive.call_timeout_s,
-        )
+        expected = installation_of(self.settings, self.pools, self.threads)
         return Examining(lambda: self.database, expected)
 
     @cached_property
@@ -525,78 +464,3 @@ class Wiring:
         with self.database.transaction() as tx:
             LimitStore(tx).ensure([pool.bounds for pool in self.pools.by_name.values()])
             EndpointStore(tx).declare(self.pools.endpoints)
-
-
-class NoDoorbell:
-    """A bell that nobody hears."""
-
-    def waiting(self) -> int:
-        """Nothing waits."""
-        return 0
-
-    def ring(self, rings: object) -> int:  # noqa: ARG002
-        """Nothing goes out."""
-        return 0
-
-
-def _target(one: ScalingSettings) -> Target:
-    from app.domain.autoscale import Rules
-    from app.services.scaling import Target
-
-    rules = Rules(
-        minimum=one.minimum,
-        maximum=one.maximum,
-        backlog_per_endpoint=one.backlog_per_endpoint,
-        oldest_wait_s=one.oldest_wait_s,
-        idle_share=one.idle_share,
-        hold_s=one.hold_s,
-        out_cooldown_s=one.out_cooldown_s,
-        in_cooldown_s=one.in_cooldown_s,
-        start_timeout_s=one.start_timeout_s,
-    )
-    return Target(
-        one.pool,
-        rules,
-        one.max_concurrency,
-        waits_for_start=one.target == "process",
-        hook=one.command if one.target == "hook" else (),
-        hook_timeout_s=one.hook_timeout_s,
-    )
-
-
-def endpoint_of(declaration: Mapping[str, Any]) -> EndpointSpec:
-    """The endpoint of a declaration, by the rules of `[[endpoints]]`. ConfigError says which is
-    broken; what was given is not repeated, for it may be a key."""
-    try:
-        return _endpoint(EndpointSettings(**declaration))
-    except ValidationError as error:
-        faults = [
-            f"{'.'.join(map(str, fault['loc'])) or 'endpoint'}: "
-            f"{fault['msg'].removeprefix('Value error, ')}"
-            for fault in error.errors(include_url=False, include_context=False)
-        ]
-        raise ConfigError("\n".join(faults)) from None
-
-
-def _endpoint(endpoint: EndpointSettings) -> EndpointSpec:
-    return EndpointSpec(
-        name=endpoint.name,
-        pool=endpoint.pool,
-        kind=endpoint.kind,
-        base_url=endpoint.base_url,
-        models=endpoint.models,
-        max_concurrency=endpoint.max_concurrency,
-        role=endpoint.role,
-        api_key_env=endpoint.api_key_env,
-        max_batch_items=endpoint.max_batch_items,
-        max_batch_tokens=endpoint.max_batch_tokens,
-        connect_timeout_s=endpoint.connect_timeout_s,
-        max_input_tokens=endpoint.max_input_tokens,
-        requests_per_minute=endpoint.requests_per_minute,
-        tokens_per_minute=endpoint.tokens_per_minute,
-        input_price=endpoint.input_price,
-        output_price=endpoint.output_price,
-        stands_in_for=endpoint.stands_in_for,
-        tokenizer=endpoint.tokenizer,
-        limits=tuple(ModelLimits(**one.model_dump()) for one in endpoint.limits),
-    )

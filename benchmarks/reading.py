@@ -25,7 +25,7 @@ from sqlalchemy import text
 
 from app.domain.throttle.values import PolicySettings
 from app.local.bare import embedded_postgres_at
-from app.services.retention import Retention
+from app.services.retention import Periods, Retention
 from app.storage import schema
 from app.storage.database import Database
 from app.storage.request_store import RequestStore
@@ -96,7 +96,8 @@ def summary(taken: list[float]) -> dict[str, float]:
 def beside_pruning(database: Database, rows: int, count: int) -> dict[str, Any]:
     """Readings while the retention deletes the oldest tenth of the history."""
     keep_s = 0.9 * rows / 25.0
-    retention, pruned, over = Retention(database, keep_s, keep_s, keep_s), [0], threading.Event()
+    retention = Retention(database, Periods(keep_s, keep_s, keep_s))
+    pruned, over = [0], threading.Event()
 
     def prune() -> None:
         while not over.is_set():

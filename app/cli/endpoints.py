@@ -104,7 +104,7 @@ def add(
     The pool's total grows by what a primary endpoint carries. It is kept until it is removed.
     """
     from app.cli.parts.endpoint_options import keys, limits
-    from app.wiring import endpoint_of
+    from app.declared.endpoints import endpoint_of
 
     with wiring_for(config, data) as wiring:
         spec = endpoint_of(
@@ -150,8 +150,8 @@ def try_(
     """Send an endpoint a few real requests and say what it can do. Exit status 1: not all of it."""
     from app.cli.endpoints_view import check_document, print_check
     from app.cli.parts.models import embeds
+    from app.declared.endpoints import endpoint_of
     from app.inference.trying import tried
-    from app.wiring import endpoint_of
 
     if (name is None) == (url is None):
         raise UsageError("name an endpoint, or give its address with --url")

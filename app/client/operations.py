@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from app.declared.endpoints import endpoint_of
 from app.domain.routing import EndpointSpec
 from app.errors import UsageError
 from app.services.inspection import PoolView
 from app.storage.fleet_store import Faring
-from app.wiring import Wiring, endpoint_of
+from app.wiring import Wiring
 
 
 class Throttle:

@@ -16,3 +16,15 @@ class Doorbell(Protocol):
     def ring(self, rings: Sequence[tuple[int, str]]) -> int:
         """Publish one ring a (job id, kind); how many went out."""
         ...
+
+
+class NoDoorbell:
+    """A bell that nobody hears."""
+
+    def waiting(self) -> int:
+        """Nothing waits."""
+        return 0
+
+    def ring(self, rings: object) -> int:  # noqa: ARG002
+        """Nothing goes out."""
+        return 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from app.storage.call_store import CallStore
 from app.storage.database import Database
 from app.storage.event_store import EventStore
@@ -15,35 +17,35 @@ _AT_ONCE = 5000
 _ROUNDS = 20
 
 
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """How long rows are kept: of requests (calls, too), decisions and events, items and results of
+    jobs that ended, and webhooks."""
+
+    requests_s: float
+    decisions_s: float
+    events_s: float
+    jobs_s: float = 30 * 86_400.0
+    deliveries_s: float = 7 * 86_400.0
+
+
 class Retention:
     """The use case. Each round is its own short transaction, so that nothing waits for it."""
 
-    def __init__(
-        self,
-        database: Database,
-        keep_requests_s: float,
-        keep_decisions_s: float,
-        keep_events_s: float,
-        keep_jobs_s: float = 30 * 86_400.0,
-        keep_deliveries_s: float = 7 * 86_400.0,
-    ) -> None:
+    def __init__(self, database: Database, kept: Periods) -> None:
         self._database = database
-        self._keep_requests_s = keep_requests_s
-        self._keep_decisions_s = keep_decisions_s
-        self._keep_events_s = keep_events_s
-        self._keep_jobs_s = keep_jobs_s
-        self._keep_deliveries_s = keep_deliveries_s
+        self._kept = kept
 
     def prune(self) -> int:
         """Delete what is older than is kept; how many rows."""
-        gone = 0
+        gone, kept = 0, self._kept
         for _ in range(_ROUNDS):
             with self._database.transaction() as tx:
-                requests = RequestStore(tx).prune(self._keep_requests_s, _AT_ONCE)
-                decisions = LimitStore(tx).prune(self._keep_decisions_s, _AT_ONCE)
-                calls = CallStore(tx).prune(self._keep_requests_s, _AT_ONCE)
-                events = EventStore(tx).prune(self._keep_events_s, _AT_ONCE)
-                told = WebhookStore(tx).prune(self._keep_deliveries_s, _AT_ONCE)
+                requests = RequestStore(tx).prune(kept.requests_s, _AT_ONCE)
+                decisions = LimitStore(tx).prune(kept.decisions_s, _AT_ONCE)
+                calls = CallStore(tx).prune(kept.requests_s, _AT_ONCE)
+                events = EventStore(tx).prune(kept.events_s, _AT_ONCE)
+                told = WebhookStore(tx).prune(kept.deliveries_s, _AT_ONCE)
             gone += requests + decisions + calls + events + told
             if max(requests, decisions, calls, events, told) < _AT_ONCE:
                 break
@@ -54,7 +56,7 @@ class Retention:
         gone = 0
         for _ in range(_ROUNDS):
             with self._database.transaction() as tx:
-                job_id = JobStore(tx).to_prune(self._keep_jobs_s)
+                job_id = JobStore(tx).to_prune(self._kept.jobs_s)
                 if job_id is None:
                     break
                 rows = ItemStore(tx).prune(job_id, _AT_ONCE)

@@ -21,6 +21,10 @@ class DatabaseSettings(Group):
     """Most connections of one process. None: derived from its concurrency."""
     statement_timeout_s: Positive = 30.0
 
+    def connections_of(self, threads: int) -> int:
+        """Most connections of a process of so many threads."""
+        return self.connections or min(threads + 2, 40)
+
     @field_validator("url")
     @classmethod
     def _postgres_only(cls, url: SecretStr | None) -> SecretStr | None:

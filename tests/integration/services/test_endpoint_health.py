@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from app.declared.endpoints import endpoint_of
 from app.domain.jobs import Failover, JobState
 from app.domain.reserves import with_reserve
 from app.domain.routing import EndpointHealth
@@ -25,7 +26,6 @@ from app.services.submission import JobRequest
 from app.storage import endpoint_store
 from app.storage.endpoint_store import EndpointStore
 from app.storage.limit_store import LimitStore
-from app.wiring import endpoint_of
 from tests.processes import until
 from tests.rig import MakeRig, Rig, Texts
 from tests.served import Served, serving

@@ -13,7 +13,7 @@ import pytest
 from app.domain.jobs import JobState
 from app.domain.windows import Window
 from app.errors import NotFound, StateConflict
-from app.services.retention import Retention
+from app.services.retention import Periods, Retention
 from app.storage.turn_store import TurnStore
 from tests.rig import MakeRig, Rig
 
@@ -206,7 +206,7 @@ def test_items_and_results_of_old_jobs_go_while_counts_and_vectors_stay(rig: Mak
     day_s = 86_400.0
 
     def prune() -> int:
-        return Retention(one.database, day_s, day_s, day_s, 30 * day_s, day_s).prune()
+        return Retention(one.database, Periods(day_s, day_s, day_s, 30 * day_s, day_s)).prune()
 
     assert prune() == 120
     assert prune() == 0

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from app.declared.endpoints import endpoint_of
 from app.errors import ConfigError
 from app.services import cutting
 from app.settings import Settings
 from app.storage.endpoint_store import document_of, spec_of
-from app.wiring import endpoint_of
 from tests.integration.services.test_endpoint_health import work_until
 from tests.rig import MakeRig, Rig
 from tests.scripted import Says, Scripted, scripted, vectors

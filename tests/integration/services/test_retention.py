@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from app.services.retention import Retention
+from app.services.retention import Periods, Retention
 from tests.rig import MakeRig
+
+AN_HOUR = Periods(3600, 3600, 3600)
 
 
 def test_old_requests_calls_and_decisions_go_and_open_requests_stay(rig: MakeRig) -> None:
@@ -22,9 +24,9 @@ def test_old_requests_calls_and_decisions_go_and_open_requests_stay(rig: MakeRig
         "INSERT INTO events (at, type, facts) SELECT now() - age, 'limit_moved', '{}'"
         " FROM (VALUES (interval '3 h'), (interval '1 min')) AS t (age)"
     )
-    assert Retention(one.database, 3600, 3600, 3600).prune() == 4
+    assert Retention(one.database, AN_HOUR).prune() == 4
     assert sorted(one.rows("SELECT state FROM interactive_requests")) == [("done",), ("running",)]
     assert one.one("SELECT count(*) FROM batch_calls") == 1
     assert one.one("SELECT count(*) FROM throttle_decisions") == 1
     assert one.one("SELECT count(*) FROM events") == 1
-    assert Retention(one.database, 3600, 3600, 3600).prune() == 0
+    assert Retention(one.database, AN_HOUR).prune() == 0
