@@ -27,12 +27,13 @@ from app.domain.jobs import Failover
 from app.domain.moments import moment
 from app.domain.windows import Window, parsed
 from app.errors import UsageError
-from app.kinds.base import checked, fields_of
+from app.kinds.base import Kind, Params, checked, fields_of
 from app.kinds.registry import kind as kind_named
 from app.services.items import SourceItems, Told, opened_items, untold
+from app.services.refusals import check_job, check_keepable
 from app.services.submission import JobRequest, Submission, Submitted
 from app.storage.sources.base import Asked, ReadOptions
-from app.storage.sources.origins import kept_as
+from app.storage.sources.origins import check_asked, kept_as
 
 MOST = 1_000_000
 """Priorities, weights and places are no larger: larger ones are slips, and no column holds them."""
@@ -175,7 +176,8 @@ class JobTemplate(_Value):
 
 
 def checked_template(raw: Mapping[str, Any]) -> JobTemplate:
-    """`raw` (such as a schedule's row) as a template. UsageError and its leaves: each fault."""
+    """`raw` (such as a schedule's row) as a template. UsageError and its leaves: what can be told
+    before the source is there."""
     try:
         template = JobTemplate.model_validate(raw)
     except ValidationError as error:
@@ -184,17 +186,31 @@ def checked_template(raw: Mapping[str, Any]) -> JobTemplate:
             for fault in error.errors(include_input=False, include_url=False)
         )
         raise UsageError(f"no such job can be: {faults}") from None
-    _check_fields(template)
+    kind = kind_named(template.kind)
+    params = checked(kind, template.params)
+    check_job(
+        kind,
+        params,
+        name=template.name,
+        failover=template.failover,
+        resume_streamed=template.resume_streamed,
+        delete_missing=template.delete_missing,
+    )
+    webhook = None if template.webhook is None else template.webhook.model_dump()
+    check_keepable(
+        {**params.model_dump(mode="json"), "tenant": template.tenant, "webhook": webhook}
+    )
+    check_asked(template.source.asked, template.source.options)
+    _check_fields(template, kind, params)
     return template
 
 
-def _check_fields(template: JobTemplate) -> None:
+def _check_fields(template: JobTemplate, kind: Kind, params: Params) -> None:
     """UsageError: the kind looks at a field of each item that no item will have."""
     source = template.source
     if source.text_field is None and not source.fields:
         return  # Items are whole records; what is in them is not known yet.
-    kind = kind_named(template.kind)
-    asked = fields_of(kind, checked(kind, template.params))
+    asked = fields_of(kind, params)
     missing = [name for name, must in asked.items() if must and name not in source.fields]
     if missing:
         names = ", ".join(repr(name) for name in missing)
@@ -252,8 +268,6 @@ class Launching:
         delete_missing = template.delete_missing
         if delete_missing is None:
             delete_missing = items.whole
-        elif delete_missing and collection is None:
-            raise UsageError(f"a job of kind {kind.name} makes no vectors: nothing to delete")
         return JobRequest(
             kind=template.kind,
             params=template.params,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from app.domain.inference import ChatReply, ChatRequest
 from app.domain.pricing import money
@@ -22,7 +21,7 @@ from app.domain.resuming import (
 from app.domain.routing import EndpointSpec, serving
 from app.errors import BadParams
 from app.inference.replies import SoFar
-from app.kinds.base import Call, Kind, Unit
+from app.kinds.base import Call, Unit
 from app.services.work import Closed, Work
 
 
@@ -95,14 +94,8 @@ def resumable(work: Work, batch: Sequence[Unit], request: Call) -> Resumable | N
     return Resumable(seq, request, before, kind)
 
 
-def check_resumes(
-    kind: Kind, params: Any, models: Sequence[str], specs: Sequence[EndpointSpec]
-) -> None:
-    """BadParams: no call of such a job at these endpoints can go on from what another had given."""
-    if kind.collection(params) is not None or not models:
-        raise BadParams(
-            f"a job of kind {kind.name} like this streams no text; leave out --resume-streamed"
-        )
+def check_resumes(models: Sequence[str], specs: Sequence[EndpointSpec]) -> None:
+    """BadParams: no call of `models` at these endpoints can go on from what another had given."""
     if not any(spec.kind in CONTINUING for name in models for spec in serving(name, specs)):
         raise BadParams(
             f"no endpoint that serves {', '.join(models)} goes on with an answer that was begun; "

@@ -11,8 +11,10 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from app import clock
 from app.domain.events import JobSteered, Observer, RunFailed, RunLaunched, RunSkipped
 from app.domain.jobs import Job, JobState
+from app.domain.moments import moment
 from app.domain.naming import MOST_OF_A_SCHEDULE, check_name
 from app.domain.retry import RetryPolicy, delay_s, may_retry
 from app.domain.schedules import (
@@ -40,6 +42,7 @@ from app.errors import Conflict, DatabaseUnavailable, GivewayError, NotFound
 from app.logs import masked
 from app.services.ending import note_end
 from app.services.launching import Launching, checked_template
+from app.services.refusals import check_keepable
 from app.storage.database import Database
 from app.storage.job_store import JobStore
 from app.storage.schedule_store import PlannedRun, Run, ScheduleStore, Taken
@@ -98,7 +101,10 @@ class Scheduling:
         name is taken."""
         check_name("the schedule's name", name, MOST_OF_A_SCHEDULE)
         check(rule)
-        checked_template(template)
+        asked = checked_template(template)
+        moment(asked.deadline, clock.now())
+        check_keepable(asked.source.model_dump(mode="json"))
+        check_keepable(template)
         with self._database.transaction() as tx:
             store = ScheduleStore(tx)
             if not store.add(name, rule, template, store.now()):

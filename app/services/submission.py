@@ -10,17 +10,17 @@ from typing import Any, Protocol
 from sqlalchemy import Connection, text
 
 from app.domain.chunks import chunk_size
-from app.domain.cleaning import cleaned_json
 from app.domain.events import JobReady, Observer
 from app.domain.fingerprint import canonical, fingerprint
 from app.domain.jobs import NO_MODEL, Failover, Job, JobState, NewJob
 from app.domain.naming import MOST_OF_A_KEY, check_name
 from app.domain.routing import EndpointSpec
-from app.errors import BadParams, KeyConflict, NotFound
+from app.errors import KeyConflict, NotFound
 from app.kinds.base import checked, models_of
 from app.kinds.registry import kind as kind_named
 from app.services.models import pool_of
 from app.services.pools import Pool, Pools
+from app.services.refusals import check_job, check_keepable
 from app.services.resuming import check_resumes
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
@@ -130,22 +130,24 @@ class Submission:
         return tuple(sorted(set(found.values())))
 
     def _new_job(self, request: JobRequest, items: Items, after: tuple[int, ...]) -> NewJob:
-        for what, name in (("key", request.key), ("name", request.name)):
-            if name:
-                check_name(what, name, MOST_OF_A_KEY)
+        if request.key:
+            check_name("key", request.key, MOST_OF_A_KEY)
         kind = kind_named(request.kind)
         params = checked(kind, request.params)
+        check_job(
+            kind,
+            params,
+            name=request.name,
+            failover=request.failover,
+            resume_streamed=request.resume_streamed,
+            delete_missing=request.delete_missing,
+        )
         models = models_of(kind, params)
         pool = pool_of(self._database, self._pools, models)
-        if request.failover is Failover.DEGRADED and kind.collection(params) is not None:
-            raise BadParams(
-                "vectors of another model must not come into the collection: failover may be wait "
-                "or backup for this job, not degraded"
-            )
         if request.resume_streamed:
-            check_resumes(kind, params, models, self._endpoints(pool))
+            check_resumes(models, self._endpoints(pool))
         plain = params.model_dump(mode="json")
-        _check_kept({**plain, "tenant": request.tenant, "webhook": request.webhook})
+        check_keepable({**plain, "tenant": request.tenant, "webhook": request.webhook})
         request_hash = fingerprint(kind.name, canonical(plain), items.content_hash())
         key = request.key or f"{kind.name}-{request_hash.hex()[:16]}"
         return NewJob(
@@ -236,14 +238,3 @@ class Submission:
         if collection is not None:
             # From here on no job writes the vector of an older text without seeing this one.
             VectorStore(tx).hold_off(collection.id)
-
-
-def _check_kept(given: Mapping[str, Any]) -> None:
-    """BadParams: what is given holds what Postgres does not keep. Nobody writes that on purpose."""
-    for name, value in given.items():
-        flags = cleaned_json(value).flags
-        if flags:
-            raise BadParams(
-                f"{name} holds what cannot be kept ({', '.join(sorted(flags))}): leave out NUL, "
-                "halves of characters, NaN and infinity"
-            )

@@ -146,10 +146,14 @@ class Place(Protocol):
     def identity(self) -> tuple[str, ...]:
         """What makes it the same place next time, whatever it then gives. Holds no password."""
 
+    def check(self, options: ReadOptions) -> None:
+        """UsageError and its leaves: something was asked that it cannot do, whatever is there when
+        it is read. Nothing is opened."""
+
     def fitted(self, options: ReadOptions) -> ReadOptions:
         """`options` with what the place itself knows, such as the column that is the id.
 
-        BadSource or UsageError: something was asked that it cannot do.
+        BadSource or UsageError: something was asked that it cannot do; `check` is asked first.
         """
 
     def rows(self, options: ReadOptions) -> AbstractContextManager[Rows]:

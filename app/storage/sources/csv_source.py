@@ -11,6 +11,7 @@ from app.errors import BadSource
 from app.storage.sources.base import BadLine, Batch, ReadOptions, Row, Rows
 from app.storage.sources.encodings import wrong_text
 from app.storage.sources.opening import Chunk, Opened
+from app.storage.sources.words import delimiter_named
 
 if TYPE_CHECKING:
     from _csv import Reader
@@ -43,7 +44,9 @@ class CsvSource:
         announced = _announced(first[skipped:])
         skipped += announced is not None
         first = first[skipped:]
-        delimiter = _given(options.delimiter) or announced or _delimiter(first, options.wanted)
+        delimiter = (
+            delimiter_named(options.delimiter) or announced or _delimiter(first, options.wanted)
+        )
         reader = csv.reader(chain(first, feed.rest()), delimiter=delimiter, strict=True)
         try:
             columns = tuple(name.strip() for name in next(reader, []))
@@ -137,16 +140,6 @@ class _Reading:
         found = [line for line in self._feed.wrong if line <= last]
         reasons = [self._feed.wrong.pop(line) for line in found]
         return next((r for line, r in zip(found, reasons, strict=True) if line >= first), None)
-
-
-def _given(delimiter: str | None) -> str | None:
-    """The delimiter that was asked for; `tab` and `\\t` are what people can type for a tab."""
-    if delimiter is None:
-        return None
-    delimiter = "\t" if delimiter in ("tab", "\\t") else delimiter
-    if len(delimiter) != 1 or delimiter in '"\r\n ':
-        raise BadSource(f"no delimiter {delimiter!r}; one character, such as , or ; or tab")
-    return delimiter
 
 
 def _announced(header: Sequence[str]) -> str | None:

@@ -12,7 +12,8 @@ from app.storage.sources.base import Asked, ReadOptions, Rows, Source
 from app.storage.sources.encodings import encoding_named
 from app.storage.sources.filtering import Filter
 from app.storage.sources.opening import Opened, opened
-from app.storage.sources.registry import choose
+from app.storage.sources.registry import by_name, choose
+from app.storage.sources.words import check_words
 
 
 class FilePlace:
@@ -31,11 +32,18 @@ class FilePlace:
         """The file's full path, or what it is known as where it is but a copy."""
         return ("file", self._known_as or str(self.path.resolve()))
 
-    def fitted(self, options: ReadOptions) -> ReadOptions:
-        """With Python's name for the encoding. UsageError: there is none such, or a --where that is
-        no expression."""
+    def check(self, options: ReadOptions) -> None:
+        """Formats, encodings, delimiters and expressions, and what does not go together as far as
+        the file's name tells."""
+        check_words(options)
         if options.where is not None:
             Filter(options.where)
+        if (format_told := by_name(self.shown_as, options.format)) is not None:
+            self._check_format(format_told, options)
+
+    def fitted(self, options: ReadOptions) -> ReadOptions:
+        """With Python's name for the encoding."""
+        self.check(options)
         return replace(options, encoding=encoding_named(options.encoding))
 
     def form(self, options: ReadOptions) -> str:
@@ -54,11 +62,14 @@ class FilePlace:
 
     def _chosen(self, file: Opened, options: ReadOptions) -> Source:
         found = choose(self.shown_as, file.head(), options.format)
+        self._check_format(found, options)
+        return found
+
+    def _check_format(self, found: Source, options: ReadOptions) -> None:
         if options.delimiter is not None and found.name != "csv":
             raise UsageError(f"--delimiter is for CSV; {self.shown_as} is {found.name}")
         if options.encoding is not None and found.name == "parquet":
             raise UsageError(f"--encoding is for text files; {self.shown_as} is {found.name}")
-        return found
 
 
 class FileOrigin:

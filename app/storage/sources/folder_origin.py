@@ -15,6 +15,7 @@ from app.storage.sources.encodings import UTF_8, encoding_named, wrong_text
 from app.storage.sources.faults import named
 from app.storage.sources.filtering import Filter
 from app.storage.sources.opening import opened
+from app.storage.sources.words import check_words
 
 ENDINGS: Final = (".txt", ".md", ".markdown", ".text")
 COLUMNS: Final = ("path", "name", "text")
@@ -42,10 +43,15 @@ class FolderPlace:
         """The folder's full path."""
         return ("folder", str(self._folder.resolve()))
 
-    def fitted(self, options: ReadOptions) -> ReadOptions:
-        """The path is the id where none is chosen. UsageError: a --where that is no expression."""
+    def check(self, options: ReadOptions) -> None:
+        """Words that no file knows, and a --where that is no expression."""
+        check_words(options)
         if options.where is not None:
             Filter(options.where)
+
+    def fitted(self, options: ReadOptions) -> ReadOptions:
+        """The path is the id where none is chosen."""
+        self.check(options)
         options = replace(options, encoding=encoding_named(options.encoding))
         return options if options.id_field else replace(options, id_field="path")
 

@@ -12,6 +12,7 @@ from app.errors import BadSource, MissingPart, UsageError
 from app.storage.sources.base import Asked, Batch, ReadOptions, Rows
 from app.storage.sources.filtering import Filter
 from app.storage.sources.values import plain_rows
+from app.storage.sources.words import refuse_words_of_files
 
 SCHEME: Final = "hf:"
 _BATCH_ROWS: Final = 1000
@@ -42,17 +43,15 @@ class HfPlace:
         local = Path(name)
         return ("hf", str(local.resolve()) if local.exists() else name, config or "", split or "")
 
-    def fitted(self, options: ReadOptions) -> ReadOptions:
-        """As they are. UsageError: what only files have."""
-        for option, value in (
-            ("--format", options.format),
-            ("--delimiter", options.delimiter),
-            ("--encoding", options.encoding),
-        ):
-            if value is not None:
-                raise UsageError(f"{option} is for files; {self.shown_as} is a data set")
+    def check(self, options: ReadOptions) -> None:
+        """What only files have, and a --where that is no expression."""
+        refuse_words_of_files(options, self.shown_as, "data set")
         if options.where is not None:
             Filter(options.where)
+
+    def fitted(self, options: ReadOptions) -> ReadOptions:
+        """As they are."""
+        self.check(options)
         return options
 
     @contextmanager

@@ -13,7 +13,8 @@ from types import MappingProxyType
 
 import app.storage.sources as folder
 from app.errors import UsageError
-from app.storage.sources.base import Asked, Origin, Place
+from app.storage.sources.base import Asked, Origin, Place, ReadOptions
+from app.storage.sources.words import check_words
 
 _FALLBACK = "file"
 
@@ -39,6 +40,18 @@ def place_of(asked: Asked) -> Place:
     known = origins()
     claiming = (o for o in known.values() if o.name != _FALLBACK and o.claims(asked))
     return next(claiming, known[_FALLBACK]).place(asked)
+
+
+def check_asked(asked: Asked, options: ReadOptions) -> None:
+    """UsageError and its leaves: what cannot be read so, whatever is there when it is read.
+
+    Nothing is opened. What `env:NAME` stands for is for the process that reads to know: of it only
+    what no place can do is refused.
+    """
+    if asked.uri.startswith("env:"):
+        check_words(options)
+    else:
+        place_of(asked).check(options)
 
 
 def resolved(uri: str) -> str:

@@ -25,23 +25,35 @@ def sources() -> Mapping[str, Source]:
     return MappingProxyType(found)
 
 
-def choose(name: str, head: bytes, format: str | None = None) -> Source:  # noqa: A002
-    """The format called `format`; None: told from the ending of `name`, else from `head`.
-
-    An ending `.gz` is passed over. Raises UnknownName for a format that does not exist,
-    BadSource where nothing tells.
-    """
+def source_named(name: str) -> Source:
+    """The format called `name`; UnknownName lists those there are."""
     known = sources()
+    if name not in known:
+        raise UnknownName("format", name, tuple(known))
+    return known[name]
+
+
+def by_name(name: str, format: str | None = None) -> Source | None:  # noqa: A002
+    """The format called `format`; None: told from the ending of `name`, which may tell nothing.
+
+    An ending `.gz` is passed over. UnknownName: there is no such format.
+    """
     if format is not None:
-        if format not in known:
-            raise UnknownName("format", format, tuple(known))
-        return known[format]
+        return source_named(format)
     endings = [ending.lower() for ending in PurePath(name).suffixes]
     last = next((ending for ending in reversed(endings) if ending != ".gz"), "")
-    for told in (lambda s: last in s.endings, lambda s: s.recognises(head)):
-        for source in known.values():
-            if told(source):
-                return source
+    return next((source for source in sources().values() if last in source.endings), None)
+
+
+def choose(name: str, head: bytes, format: str | None = None) -> Source:  # noqa: A002
+    """What `by_name` tells, else what `head` does. UnknownName; BadSource where nothing tells."""
+    found = by_name(name, format)
+    if found is not None:
+        return found
+    known = sources()
+    for source in known.values():
+        if source.recognises(head):
+            return source
     if not head:
         raise BadSource(f"{name} is empty")
     if head.lstrip().startswith(b"["):

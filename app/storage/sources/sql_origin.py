@@ -35,6 +35,7 @@ from app.storage.sources.base import Asked, Batch, ReadOptions, Rows
 from app.storage.sources.columns import check_columns
 from app.storage.sources.urls import file_of, masked_url, parsed, place_parts
 from app.storage.sources.values import plain_rows
+from app.storage.sources.words import refuse_words_of_files
 
 BATCH_ROWS: Final = 1000
 PAGE_ROWS: Final = 10_000
@@ -63,25 +64,27 @@ class SqlPlace:
         what = ("query", self._query) if self._query is not None else ("table", self._table or "")
         return ("sql", *place_parts(self._uri), *map(str, what))
 
+    def check(self, options: ReadOptions) -> None:
+        """What only files have; a query without an id, since its rows have no number that stays."""
+        refuse_words_of_files(options, self.shown_as, "database")
+        if options.id_field is None and self._table is None:
+            raise self._wants_id()
+
     def fitted(self, options: ReadOptions) -> ReadOptions:
-        """Rows of a query have no number that stays theirs: they want an id. A table's primary
-        key is one, where it is one column."""
-        for option, value in (
-            ("--format", options.format),
-            ("--delimiter", options.delimiter),
-            ("--encoding", options.encoding),
-        ):
-            if value is not None:
-                raise UsageError(f"{option} is for files; {self.shown_as} is a database")
+        """A table's primary key is the id where none is chosen and it is one column."""
+        self.check(options)
         if options.id_field is not None:
             return options
-        key = self._primary_key() if self._table is not None else ()
+        key = self._primary_key()
         if len(key) != 1:
-            raise UsageError(
-                f"{self.shown_as}: name the column that tells rows apart with --id-field; "
-                "rows of a query have no order that stays"
-            )
+            raise self._wants_id()
         return replace(options, id_field=key[0])
+
+    def _wants_id(self) -> UsageError:
+        return UsageError(
+            f"{self.shown_as}: name the column that tells rows apart with --id-field; "
+            "rows of a query have no order that stays"
+        )
 
     @contextmanager
     def rows(self, options: ReadOptions) -> Iterator[Rows]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -102,6 +103,67 @@ def test_faults_are_told_when_it_is_added(
     assert said.code == 2
     assert says in said.err
     assert stack.one("SELECT count(*) FROM schedules") == 0
+
+
+@pytest.mark.parametrize(
+    ("job", "says"),
+    [
+        ("embed later.csv --encoding WRONG", "no encoding 'WRONG'; such as cp1252"),
+        ("embed later.csv --encoding base64", "no encoding 'base64'; such as cp1252"),
+        ("embed later.pq --encoding cp1252", "--encoding is for text files; later.pq is pa"),
+        ("embed later.csv --format xml", "no format 'xml'; known: csv, jsonl, parquet"),
+        ("embed later.csv --delimiter ;;", "no delimiter ';;'; one character"),
+        ("embed later --format jsonl --delimiter ;", "--delimiter is for CSV; later is jsonl"),
+        ("embed later.csv --where 'lang =='", "--where 'lang ==' is no expression"),
+        ("embed later.csv --where 1", "--where '1' speaks of no field"),
+        ("embed later.csv --limit 0", "limit"),
+        ("embed later.csv --query 'select 1'", "--query is for a database URL"),
+        ("embed later.csv --field title", "--field wants NAME=COLUMN"),
+        ("embed later.csv --failover degraded", "failover may be wait or backup for this job"),
+        ("embed later.csv --resume-streamed", "a job of kind embed like this streams no text"),
+        ("embed later.csv --deadline 2026-01-01T06:00", "'2026-01-01T06:00' has passed"),
+        ("embed later.csv --name ' '", "name ' ' begins or ends with a blank"),
+        ("embed later.csv --long-texts split", "long_texts = 'split' needs most_tokens"),
+        ("embed later.csv --most-tokens 3", "most_tokens"),
+        ("embed --source sqlite:///later.db", "give --query or --table"),
+        ("embed --source sqlite:///later.db --query 'select 1'", "with --id-field"),
+        ("embed --source sqlite:///later.db --table t --encoding cp1252", "is for files"),
+        ("embed --source hf:a/b/c/d", "no data set 'hf:a/b/c/d'; write it like"),
+        ("embed --source hf:a/b --format csv", "--format is for files; hf:a/b is a data set"),
+        ("embed --source env:LATER --encoding WRONG", "no encoding 'WRONG'"),
+        ("embed --source env:LATER --format xml", "no format 'xml'"),
+        ("generate later.csv --prompt '{{ text'", "not a template"),
+        ("generate later.csv --prompt '{{ title }}'", "--field title=COLUMN"),
+        ("generate later.csv --temperature 3", "temperature"),
+        ("generate later.csv --delete-missing", "makes no vectors: nothing to delete"),
+        ("evaluate later.csv --scorers nosuch", "nosuch"),
+    ],
+)
+def test_a_job_that_never_can_be_is_refused_before_its_file_is_there(
+    stack: Rig, job: str, says: str
+) -> None:
+    words = shlex.split(job)
+    named = ("--collection", "docs") if words[0] == "embed" else ()
+    said = giveway(*add("nightly", *NIGHTLY, job=("submit", *words, *named)))
+
+    assert (said.code, says in said.err) == (2, True), said.err
+    assert stack.one("SELECT count(*) FROM schedules") == 0
+
+
+def test_what_may_be_right_when_it_is_due_is_kept(stack: Rig) -> None:
+    """The file, the variable and the database may come later, and so may the jobs before it."""
+    for number, job in enumerate(
+        (
+            ("later.csv", "--encoding", "latin1", "--delimiter", "tab", "--where", "words > 20"),
+            ("later", "--encoding", "cp1252", "--delimiter", ";"),
+            ("--source", "env:LATER", "--table", "t", "--where", "lang = 'de'"),
+            ("--source", "sqlite:///later.db", "--table", "t", "--where", "lang = 'de'"),
+            ("later.csv", "--after", "another", "--deadline", "8h"),
+        )
+    ):
+        added = ("submit", "embed", *job, "--collection", "docs")
+        said = giveway(*add(f"n{number}", *NIGHTLY, job=added))
+        assert said.code == 0, said.err
 
 
 def test_unknown_and_doubled_names_are_told(stack: Rig, docs: Write) -> None:

@@ -359,6 +359,24 @@ def test_names_are_unique_and_unknown_ones_are_told(clocked: Clocked) -> None:
         clocked.scheduling.history("n", 1)
 
 
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"source": {"uri": "a.csv", "text_field": None}, "params": {"modle": "m"}}, "modle"),
+        ({"source": {"uri": "a.csv", "encoding": "nope"}}, "no encoding 'nope'"),
+        ({"source": {"uri": "postgresql://h/d", "query": "'\0'", "id_field": "i"}}, "query"),
+        ({"params": {"model": "m", "collection": "c", "prefix": "\ud83d"}}, "prefix holds what"),
+        ({"after": ["\0"]}, "after holds what cannot be kept"),
+    ],
+)
+def test_what_can_be_told_of_a_template_is_told_when_it_is_added(
+    clocked: Clocked, more: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(UsageError, match=says):
+        clocked.scheduling.add("n", Rule("0 2 * * *"), clocked.template(**more))
+    assert clocked.scheduling.listed() == []
+
+
 def test_an_idle_tick_over_many_schedules_is_cheap_and_writes_nothing(clocked: Clocked) -> None:
     now = at("2027-06-02T00:00+02:00")
     clocked.add("n", "0 2 * * *", now)
