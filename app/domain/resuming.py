@@ -33,6 +33,18 @@ class Begun:
     tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class ClosedTokens:
+    """What becomes of the tokens of a call that was closed in the middle.
+
+    `made` stay, as part of an answer; below 0 where a longer beginning is replaced, whose tokens
+    were counted as made before. `wasted` are read or made again. Both together are the call's.
+    """
+
+    made: int
+    wasted: int
+
+
 def hash_of(request: ChatRequest) -> bytes:
     """16 bytes for all that an answer depends on: another model or prompt has another beginning."""
     value = {**asdict(replace(request, priority=None)), "response_format": None}
@@ -69,6 +81,25 @@ def begun(
     if unsure or not given.strip() or cleaned(text).flags:
         return None
     return Begun(hash_of(request), text, tokens + (before.tokens if before else 0))
+
+
+def closed_tokens(
+    prompt_tokens: int,
+    made_tokens: int,
+    kept: Begun | None,
+    before: Begun | None = None,
+    stored: Begun | None = None,
+) -> ClosedTokens:
+    """How a closed call counts that read `prompt_tokens` and of which `kept` stays; None: nothing.
+
+    The prompt is always waste: the next call reads it again. What the model made is waste only
+    where nothing is kept of it. `before` is what the call went on from; None: it began anew, so
+    that `kept` takes the place of what is `stored` of the item, whose tokens are waste then.
+    """
+    if kept is None:
+        return ClosedTokens(0, prompt_tokens + made_tokens)
+    replaced = stored.tokens if before is None and stored is not None else 0
+    return ClosedTokens(made_tokens - replaced, prompt_tokens + replaced)
 
 
 def is_whole(request: ChatRequest, before: Begun | None, tokens: int) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from app import clock, errors
 from app.domain.inference import ChatReply, ChatRequest, EmbedRequest, rough_tokens
 from app.domain.pricing import money
+from app.domain.resuming import closed_tokens
 from app.domain.tokens import surely_fits
 from app.inference.replies import SoFar
 from app.inference.tokens import Counters
@@ -151,8 +152,9 @@ def _streamed(
             return rest
         if work.closed is None:
             given = sum(rough_tokens(message.content) for message in request.messages)
-            work.wasted += given + len(so_far.pieces)
-            work.wasted_money += money(work.claimed.endpoint, given, len(so_far.pieces))
+            made = len(so_far.pieces)
+            work.wasted += closed_tokens(given, made, kept=None).wasted
+            work.wasted_money += money(work.claimed.endpoint, given, made)
         raise
     finally:
         work.held.streams = False

@@ -13,6 +13,7 @@ from app.domain.resuming import (
     Begun,
     anew,
     begun,
+    closed_tokens,
     going_on,
     hash_of,
     is_whole,
@@ -57,8 +58,8 @@ class Resumable:
     def closed(self, work: Work, so_far: SoFar) -> ChatReply | None:
         """The call was closed when so much had come: the rest where that was all, else None.
 
-        What is worth it is noted in `work`, to be kept when the chunk goes back. The prompt will be
-        read again: it is waste, what the model made is not.
+        What is worth it is noted in `work`, to be kept when the chunk goes back, with the tokens
+        that are waste all the same.
         """
         usage, text = so_far.usage(self.sent), so_far.text
         made = usage.completion_tokens
@@ -69,11 +70,11 @@ class Resumable:
         if not so_far.reasons:
             kept = begun(self.request, before, text, made, self.kind)
         if kept is not None:
-            replaced = None if before is not None else work.begun.get(self.seq)
-            dropped = 0 if replaced is None else replaced.tokens
+            stored = work.begun.get(self.seq)
+            tokens = closed_tokens(usage.prompt_tokens, made, kept, before, stored)
             cost = money(work.claimed.endpoint, usage.prompt_tokens, made)
-            work.closed = Closed(self.seq, kept, usage, made - dropped, cost)
-            work.wasted += usage.prompt_tokens + dropped
+            work.closed = Closed(self.seq, kept, usage, tokens.made, cost)
+            work.wasted += tokens.wasted
         return None
 
 

@@ -7,7 +7,17 @@ from dataclasses import replace
 import pytest
 
 from app.domain.inference import ChatRequest, Message
-from app.domain.resuming import Begun, anew, begun, going_on, hash_of, is_whole, may_begin
+from app.domain.resuming import (
+    Begun,
+    ClosedTokens,
+    anew,
+    begun,
+    closed_tokens,
+    going_on,
+    hash_of,
+    is_whole,
+    may_begin,
+)
 
 ASKED = ChatRequest("m", (Message("user", "Tell"),), max_tokens=100, temperature=0.0)
 LONG = "It was the best of times, it was the worst of times"
@@ -89,3 +99,21 @@ def test_what_is_too_short_to_be_judged_is_not_joined_to_a_beginning():
     assert begun(ASKED, before, " and so", 2, "ollama") is None
     assert begun(ASKED, before, " and so", 2, "vllm").text == f"{LONG} and so"
     assert begun(ASKED, before, " and so on" * 5, 9, "ollama").tokens == 21
+
+
+SHORT, OTHER = Begun(b"", "It was", 3), Begun(b"", LONG, 12)
+
+
+def test_a_closed_call_of_which_nothing_is_kept_is_all_waste():
+    assert closed_tokens(50, 7, kept=None) == ClosedTokens(made=0, wasted=57)
+    assert closed_tokens(50, 7, None, stored=OTHER) == ClosedTokens(0, 57), "it stays stored"
+
+
+def test_of_what_is_kept_the_prompt_alone_is_waste():
+    assert closed_tokens(50, 3, SHORT) == ClosedTokens(made=3, wasted=50)
+    assert closed_tokens(53, 9, OTHER, before=SHORT, stored=SHORT) == ClosedTokens(9, 53)
+
+
+def test_a_beginning_that_is_replaced_becomes_waste_whoever_it_answered():
+    assert closed_tokens(50, 12, OTHER, stored=SHORT) == ClosedTokens(made=9, wasted=53)
+    assert closed_tokens(50, 3, SHORT, stored=OTHER) == ClosedTokens(made=-9, wasted=62)
