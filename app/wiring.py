@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from app.services.retention import Retention
     from app.services.ringing import Ringing
     from app.services.scaling import Scaling
+    from app.services.schedule_runs import ScheduleRuns
     from app.services.scheduling import Scheduling
     from app.services.scraping import Scraping
     from app.services.searching import Searching
@@ -335,10 +336,17 @@ class Wiring:
 
     @cached_property
     def scheduling(self) -> Scheduling:
-        """Launching jobs by the clock."""
+        """Schedules, and the runs that become due."""
         from app.services.scheduling import Scheduling
 
-        return Scheduling(self.database, self.launching, self.observer, random.random)
+        return Scheduling(self.database)
+
+    @cached_property
+    def schedule_runs(self) -> ScheduleRuns:
+        """Launching the runs of schedules."""
+        from app.services.schedule_runs import ScheduleRuns
+
+        return ScheduleRuns(self.database, self.launching, self.observer, random.random)
 
     @cached_property
     def telling(self) -> Telling:

@@ -226,7 +226,7 @@ def run(
     from app.cli.parts.schedule_view import launched_document
 
     with wiring_for(config, data) as wiring:
-        done = wiring.scheduling.run(name)
+        done = wiring.schedule_runs.run(name)
         if done.job is not None:
             bell.ring(wiring, done.job.pool)
     if as_json:

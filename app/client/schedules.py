@@ -15,7 +15,7 @@ from app.domain.schedules import Missed, Overlap, Rule, Schedule, ScheduleState
 from app.errors import StateConflict
 from app.services.launching import JobTemplate, checked_template
 from app.services.scheduling import Next
-from app.storage.schedule_store import Run
+from app.storage.schedule_run_store import Run
 from app.wiring import Wiring
 from app.worker import reaching
 
@@ -85,7 +85,7 @@ class Schedules:
 
     def run(self, name: str) -> JobHandle:
         """Launch it now. StateConflict: its overlap policy, or a fault, stands in the way."""
-        done = self._wiring.scheduling.run(name)
+        done = self._wiring.schedule_runs.run(name)
         if done.job is None:
             raise StateConflict(f"schedule {name!r} was not launched: {done.reason}")
         reaching.ring(self._wiring, done.job.pool)

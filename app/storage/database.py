@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
@@ -152,6 +153,12 @@ class Database:
             if self._engine is not None and self._pid == os.getpid():
                 self._engine.dispose()
             self._engine = None
+
+
+def database_now(tx: Connection) -> datetime:
+    """The database's clock, which all processes share: not when the transaction began."""
+    at: datetime = tx.execute(text("SELECT clock_timestamp()")).scalar_one()
+    return at
 
 
 def driver(connection: Connection) -> psycopg.Connection[Any]:

@@ -9,7 +9,7 @@ from typing import Any
 from celery import Celery
 
 from app.errors import DatabaseUnavailable
-from app.services.scheduling import MOST_AT_ONCE
+from app.services.schedule_runs import MOST_AT_ONCE
 from app.wiring import Wiring
 from app.worker.queues import CONTROL
 
@@ -60,7 +60,7 @@ def register(app: Celery, wiring: Wiring) -> None:
     def schedule() -> dict[str, Any]:
         """Plan the runs that are due, and ring for those that can be launched."""
         planned = wiring.scheduling.tick()
-        rings = min(wiring.scheduling.waiting(), MOST_AT_ONCE)
+        rings = min(wiring.schedule_runs.waiting(), MOST_AT_ONCE)
         for _ in range(rings):
             app.send_task(
                 "giveway.control.launch", queue=CONTROL, expires=_LAUNCH_EXPIRES_S, retry=False
@@ -69,7 +69,7 @@ def register(app: Celery, wiring: Wiring) -> None:
 
     def launch() -> dict[str, Any]:
         """Launch one due run: slow, since it loads the source. Ring for its job after."""
-        done = wiring.scheduling.launch()
+        done = wiring.schedule_runs.launch()
         if done is None:
             return {"launched": None}
         if done.job is not None:

@@ -11,8 +11,9 @@ import typer
 from app.cli import render
 from app.domain.schedules import Schedule
 from app.domain.zones import zone_named
-from app.services.scheduling import Launched, Next
-from app.storage.schedule_store import Run
+from app.services.schedule_runs import Launched
+from app.services.scheduling import Next
+from app.storage.schedule_run_store import Run
 
 
 def document(schedule: Schedule, upcoming: Sequence[Next]) -> dict[str, Any]:

@@ -207,7 +207,7 @@ def test_a_url_with_a_password_is_refused_and_a_variable_takes_its_place(
     monkeypatch.setenv("SHOP_URL", database_url)
     stack.execute("UPDATE schedules SET seen_until = seen_until - interval '2 days'")
     assert stack.wiring.scheduling.tick() >= 1
-    launched = stack.wiring.scheduling.launch()
+    launched = stack.wiring.schedule_runs.launch()
 
     assert launched is not None
     assert launched.job is not None

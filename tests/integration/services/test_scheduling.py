@@ -14,8 +14,8 @@ import pytest
 
 from app.domain.schedules import LAUNCHES, Missed, Overlap, Rule, RunState, ScheduleState
 from app.errors import Conflict, DatabaseUnavailable, NotFound, UsageError
-from app.services import scheduling as module
-from app.services.scheduling import Scheduling
+from app.services import schedule_runs as module
+from app.services.schedule_runs import ScheduleRuns
 from app.storage.job_store import JobStore
 from tests.rig import MakeRig, Rig
 
@@ -29,6 +29,7 @@ class Clocked:
         self.rig = rig
         self.file = file
         self.scheduling = rig.wiring.scheduling
+        self.launching = rig.wiring.schedule_runs
 
     def template(self, **more: Any) -> dict[str, Any]:
         return {
@@ -53,7 +54,7 @@ class Clocked:
 
     def tick(self, now: datetime, *, work: bool = True) -> None:
         self.scheduling.tick(now)
-        while self.scheduling.launch(now) is not None:
+        while self.launching.launch(now) is not None:
             pass
         if work:
             for row in self.rig.rows("SELECT id FROM jobs WHERE state IN ('ready', 'running')"):
@@ -157,8 +158,8 @@ class Killed(BaseException):
 def launch_and_die_before_it_is_written_down(clocked: Clocked, now: datetime) -> None:
     """The job is inserted and whole; the launcher is killed before it says so or rings."""
     clocked.scheduling.tick(now)
-    with patch.object(Scheduling, "_settled", side_effect=Killed), pytest.raises(Killed):
-        clocked.scheduling.launch(now)
+    with patch.object(ScheduleRuns, "_settled", side_effect=Killed), pytest.raises(Killed):
+        clocked.launching.launch(now)
 
 
 @pytest.mark.parametrize("content", ["same", "changed"])
@@ -171,14 +172,14 @@ def test_a_launcher_killed_between_insert_and_ring_leaves_one_job(
     if content == "changed":
         clocked.file.write_text(json.dumps({"id": "other", "text": "another text"}))
 
-    assert clocked.scheduling.launch(now) is None, "somebody else's lease is taken"
+    assert clocked.launching.launch(now) is None, "somebody else's lease is taken"
     later = now + timedelta(minutes=2)
-    done = clocked.scheduling.launch(later)
+    done = clocked.launching.launch(later)
 
     assert done is not None
     assert (done.state, done.job and done.job.total) == (RunState.LAUNCHED, 3)
     assert clocked.keys() == ["n@2027-06-02T02:00+02:00"]
-    assert clocked.scheduling.launch(later) is None
+    assert clocked.launching.launch(later) is None
 
 
 def test_mutant_a_key_that_is_not_the_runs_own_makes_two_jobs(clocked: Clocked) -> None:
@@ -188,7 +189,7 @@ def test_mutant_a_key_that_is_not_the_runs_own_makes_two_jobs(clocked: Clocked) 
     numbers = iter(range(10))
     with patch.object(module, "key_of", lambda *_: f"n-{next(numbers)}"):
         launch_and_die_before_it_is_written_down(clocked, now)
-        clocked.scheduling.launch(now + timedelta(minutes=2))
+        clocked.launching.launch(now + timedelta(minutes=2))
 
     assert len(clocked.keys()) == 2
 
@@ -204,11 +205,11 @@ def test_a_launcher_killed_while_it_loads_is_made_good_from_the_source_as_it_is_
         patch.object(JobStore, "forget_loading"),
         pytest.raises(Killed),
     ):
-        clocked.scheduling.launch(now)
+        clocked.launching.launch(now)
     assert clocked.rig.one("SELECT state FROM jobs") == "loading"
     clocked.file.write_text(json.dumps({"id": "other", "text": "another text"}))
 
-    done = clocked.scheduling.launch(now + timedelta(minutes=2))
+    done = clocked.launching.launch(now + timedelta(minutes=2))
 
     assert done is not None
     assert (done.job and done.job.total, len(clocked.keys())) == (1, 1)
@@ -220,7 +221,7 @@ def test_a_source_that_is_not_there_yet_is_tried_again_and_then_told(clocked: Cl
     hidden = clocked.file.rename(clocked.file.with_suffix(".later"))
     clocked.tick(now)
     assert clocked.runs("n") == [("2027-06-02T02:00+02:00", "planned")]
-    assert clocked.scheduling.launch(now) is None, "it waits before it tries again"
+    assert clocked.launching.launch(now) is None, "it waits before it tries again"
 
     hidden.rename(clocked.file)
     clocked.tick(now + timedelta(minutes=1))
@@ -244,7 +245,7 @@ def test_while_the_database_is_away_no_attempt_is_spent(clocked: Clocked) -> Non
         patch.object(clocked.rig.wiring.launching, "launch", side_effect=away),
         pytest.raises(DatabaseUnavailable),
     ):
-        clocked.scheduling.launch(now)
+        clocked.launching.launch(now)
 
     clocked.tick(now + timedelta(minutes=2))
     assert clocked.runs("n") == [("2027-06-02T02:00+02:00", "launched")]
@@ -293,8 +294,8 @@ def test_jitter_moves_the_launch_and_not_the_nominal_time(clocked: Clocked) -> N
     late_s = (run.due_at - run.nominal_at).total_seconds()
 
     assert 0 < late_s < 600
-    assert clocked.scheduling.launch(run.due_at - timedelta(seconds=1)) is None
-    assert clocked.scheduling.launch(run.due_at) is not None
+    assert clocked.launching.launch(run.due_at - timedelta(seconds=1)) is None
+    assert clocked.launching.launch(run.due_at) is not None
     assert clocked.keys() == ["n@2027-06-02T02:00+02:00"]
 
 
@@ -326,25 +327,21 @@ def test_a_paused_schedule_lets_its_times_pass(clocked: Clocked) -> None:
 
 def hours_later(hours: int) -> Any:
     then = datetime.now(UTC) + timedelta(hours=hours)
-    return patch.object(module.ScheduleStore, "now", lambda _: then)
+    return patch.object(module, "database_now", lambda _: then)
 
 
 def test_a_run_by_hand_is_launched_at_once_and_obeys_the_overlap_policy(clocked: Clocked) -> None:
     clocked.add("n", "0 2 1 1 *", datetime.now(UTC))
-    first = clocked.scheduling.run("n")
+    first = clocked.launching.run("n")
     assert first.state is RunState.LAUNCHED
-    with patch.object(
-        module.ScheduleStore, "now", lambda _: datetime.now(UTC) + timedelta(hours=1)
-    ):
-        second = clocked.scheduling.run("n")
+    with hours_later(1):
+        second = clocked.launching.run("n")
     assert (second.state, len(clocked.keys())) == (RunState.SKIPPED, 1)
 
     clocked.rig.work(first.job.id if first.job else 0)
     clocked.file.unlink()
-    with patch.object(
-        module.ScheduleStore, "now", lambda _: datetime.now(UTC) + timedelta(hours=2)
-    ):
-        third = clocked.scheduling.run("n")
+    with hours_later(2):
+        third = clocked.launching.run("n")
     assert third.state is RunState.FAILED, "who asks by hand is told at once"
 
 

@@ -11,6 +11,7 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from app.domain.schedules import Missed, Overlap, Rule
+from app.storage.database import database_now
 from tests.hooked import hooked
 from tests.processes import Processes, until
 from tests.rig import MakeRig
@@ -37,9 +38,7 @@ def test_doubled_control_workers_and_beats_launch_each_run_once_and_tell_it_once
         rule = Rule("* * * * *", missed=Missed.ALL, overlap=Overlap.QUEUE)
         one.wiring.scheduling.add("minutely", rule, template)
         with one.database.transaction() as tx:
-            from app.storage.schedule_store import ScheduleStore
-
-            now = ScheduleStore(tx).now()
+            now = database_now(tx)
         behind = now.replace(second=0, microsecond=0) - timedelta(minutes=3, seconds=1)
         one.execute("UPDATE schedules SET seen_until = :at", at=behind)
         secret = {"HOOK_SECRET": SECRET, "THE_DOCS": str(docs)}
