@@ -27,7 +27,7 @@ import psutil
 import psycopg
 
 from app.local.bare import embedded_postgres_at
-from app.services.launching import checked_template
+from app.services.templates import checked_template
 from app.settings import Settings
 from app.storage import schema
 from app.storage.database import Database

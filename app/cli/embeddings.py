@@ -107,7 +107,7 @@ def verify(
     what is missing and what is left over. With FILE or --source it is what the source gives now;
     nothing is embedded.
     """
-    from app.services.launching import SourceTemplate
+    from app.services.templates import SourceTemplate
 
     if file is not None and source is not None:
         raise UsageError(f"give FILE or --source, not both: {file} and --source")

@@ -15,7 +15,7 @@ from app.domain.schedules import Missed, Overlap, Rule, RunState, ScheduleState
 from app.errors import UsageError
 
 if TYPE_CHECKING:
-    from app.services.launching import JobTemplate
+    from app.services.templates import JobTemplate
 
 PANEL = "Jobs"
 ORDER = 30

@@ -30,8 +30,8 @@ from app.local.state import environment_of
 from app.services.estimating import Estimate
 from app.services.evaluation import Pair
 from app.services.evaluation import Run as EvaluationRun
-from app.services.launching import JobTemplate
 from app.services.searching import Hit
+from app.services.templates import JobTemplate
 from app.settings import load
 from app.wiring import Wiring
 from app.worker import reaching

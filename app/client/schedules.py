@@ -13,8 +13,8 @@ from app.client.sources import Source
 from app.client.words import word
 from app.domain.schedules import Missed, Overlap, Rule, Schedule, ScheduleState
 from app.errors import StateConflict
-from app.services.launching import JobTemplate, checked_template
 from app.services.scheduling import Next
+from app.services.templates import JobTemplate, checked_template
 from app.storage.schedule_run_store import Run
 from app.wiring import Wiring
 from app.worker import reaching

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import BadSource
-from app.services.launching import SourceTemplate
+from app.services.templates import SourceTemplate
 
 Items = Iterable[Mapping[str, Any]]
 

@@ -12,7 +12,7 @@ from app.client.sources import Items, Source, on_disk
 from app.kinds.base import checked, fields_of
 from app.kinds.evaluate import EXPECTED, OUTPUT
 from app.kinds.registry import kind as kind_named
-from app.services.launching import JobTemplate, checked_template
+from app.services.templates import JobTemplate, checked_template
 
 
 @contextmanager

@@ -20,9 +20,9 @@ from app.domain.tokens import Basis, Tokens
 from app.kinds.base import Calls, Kind, ManySteps, Params, Unit, checked, models_of
 from app.kinds.registry import kind as kind_named
 from app.services.items import SourceItems
-from app.services.launching import JobTemplate
 from app.services.models import pool_of
 from app.services.pools import Pool, Pools, current, with_added
+from app.services.templates import JobTemplate
 from app.services.vectors import Known
 from app.services.work import BatchLimits
 from app.storage.call_store import CallStore

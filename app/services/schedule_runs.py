@@ -29,8 +29,9 @@ from app.domain.schedules import (
 from app.errors import Conflict, DatabaseUnavailable, GivewayError, NotFound
 from app.logs import masked
 from app.services.ending import note_end
-from app.services.launching import Launching, checked_template
+from app.services.launching import Launching
 from app.services.schedule_named import schedule_named
+from app.services.templates import checked_template
 from app.storage.database import Database, database_now
 from app.storage.job_store import JobStore
 from app.storage.schedule_run_store import PlannedRun, ScheduleRunStore, Taken

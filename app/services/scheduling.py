@@ -23,9 +23,9 @@ from app.domain.schedules import (
 )
 from app.domain.zones import zone_named
 from app.errors import Conflict
-from app.services.launching import checked_template
 from app.services.refusals import check_keepable
 from app.services.schedule_named import schedule_named
+from app.services.templates import checked_template
 from app.storage.database import Database, database_now
 from app.storage.schedule_run_store import PlannedRun, Run, ScheduleRunStore
 from app.storage.schedule_store import ScheduleStore

@@ -12,7 +12,7 @@ from app.cli import render
 if TYPE_CHECKING:
     from app.domain.estimates import Figure
     from app.services.estimating import Estimate
-    from app.services.launching import JobTemplate
+    from app.services.templates import JobTemplate
     from app.wiring import Wiring
 
 _FIGURES = ("prompt_tokens", "completion_tokens", "seconds", "money")

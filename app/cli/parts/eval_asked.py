@@ -12,8 +12,8 @@ from app.domain.jobs import NO_MODEL
 from app.errors import UsageError
 
 if TYPE_CHECKING:
-    from app.services.launching import JobTemplate
     from app.services.pools import Pools
+    from app.services.templates import JobTemplate
 
 _TEXT = "text"
 
@@ -62,7 +62,7 @@ def template_of(asked: Asked, pools: Pools) -> JobTemplate:
     from app.kinds.base import checked, fields_of
     from app.kinds.evaluate import EXPECTED
     from app.kinds.registry import kind
-    from app.services.launching import checked_template
+    from app.services.templates import checked_template
 
     _check(asked)
     given = asked.output_field is not None

@@ -14,7 +14,7 @@ from app.errors import UsageError
 
 if TYPE_CHECKING:
     from app.cli.parts.kind_commands import Common
-    from app.services.launching import JobTemplate
+    from app.services.templates import JobTemplate
     from app.wiring import Wiring
 
 

@@ -21,7 +21,7 @@ from app.kinds.base import Kind, checked
 from app.kinds.registry import kinds
 
 if TYPE_CHECKING:
-    from app.services.launching import JobTemplate
+    from app.services.templates import JobTemplate
     from app.wiring import Wiring
 
 _ABOUT_JOBS = (
@@ -96,7 +96,7 @@ class Common:
 
     def template(self, kind: Kind, params: Mapping[str, Any]) -> JobTemplate:
         """What is asked for. UsageError: what cannot be."""
-        from app.services.launching import checked_template
+        from app.services.templates import checked_template
 
         if (self.webhook is None) != (self.webhook_secret_env is None):
             raise UsageError("--webhook and --webhook-secret-env go together: calls are signed")

@@ -12,8 +12,8 @@ from app.cli import render
 if TYPE_CHECKING:
     from app.cli.parts.progress import Steps
     from app.services.items import SourceItems
-    from app.services.launching import JobTemplate
     from app.services.submission import Submitted
+    from app.services.templates import JobTemplate
     from app.storage.sources.reading import Report
     from app.wiring import Wiring
 

@@ -16,7 +16,7 @@ import pytest
 from app.cli.parts.keeping import template_of
 from app.domain.cleaning import JSON
 from app.errors import UsageError
-from app.services.launching import JobTemplate, checked_template
+from app.services.templates import JobTemplate, checked_template
 from tests.commands import done, giveway
 from tests.integration.cli.conftest import Write
 from tests.rig import Rig

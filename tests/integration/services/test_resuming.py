@@ -11,8 +11,8 @@ import pytest
 from app.errors import BadParams, UsageError
 from app.inference.replies import SoFar
 from app.inference.wire import Wire
-from app.services.launching import checked_template
 from app.services.submission import JobRequest
+from app.services.templates import checked_template
 from app.storage.begun_store import BegunStore
 from app.storage.lease_store import LeaseStore
 from app.storage.yield_store import YieldStore
