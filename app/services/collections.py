@@ -16,16 +16,13 @@ from app.errors import Conflict, NotFound, StateConflict, UsageError
 from app.kinds.base import checked
 from app.kinds.registry import kind as kind_named
 from app.services.submission import JobRequest
-from app.storage.collection_store import (
-    CollectionStats,
-    CollectionStore,
-    Faulty,
-    build_index,
-    drop_index,
-)
+from app.storage.collection_store import CollectionStats, CollectionStore
 from app.storage.database import Database
 from app.storage.item_store import Row
+from app.storage.ledger_store import LedgerStore
+from app.storage.vector_index import build_index, drop_index
 from app.storage.vector_store import Collection, VectorStore
+from app.storage.verify_store import Faulty, VerifyStore
 
 _SHOWN = 20
 _AT_ONCE = 2000
@@ -79,8 +76,7 @@ class Collections:
         with self._database.transaction() as reading, self._database.transaction() as tx:
             for connection in (reading, tx):
                 connection.execute(text("SET LOCAL statement_timeout = 0"))
-            store = CollectionStore(tx)
-            jobs = store.newest_jobs(collection.id)
+            jobs = LedgerStore(tx).newest_jobs(collection.id)
             given: Iterable[tuple[Iterator[Item], dict[str, Any]]]
             if items is None:
                 gone = next((job.key for job in jobs if not job.kept), None)
@@ -90,7 +86,7 @@ class Collections:
                         "([retention] keep_jobs_days); compare with the source itself: giveway "
                         f"embeddings verify {name} FILE, or --source URL"
                     )
-                ledger = CollectionStore(reading)
+                ledger = LedgerStore(reading)
                 given = ((ledger.given(job.id), job.params) for job in jobs)
                 against = f"the ledger of {len(jobs)} " + ("job" if len(jobs) == 1 else "jobs")
             else:
@@ -101,11 +97,12 @@ class Collections:
                         "texts are embedded; submit the source again instead"
                     )
                 given, against = [(iter(items), how)], "the source"
-            count = store.stage_source(_as_embedded(given))
-            faults = store.compared(collection.id, _SHOWN)
-            for one in store.faulty(collection.id, _AT_ONCE):
+            comparison = VerifyStore(tx)
+            count = comparison.stage_source(_as_embedded(given))
+            faults = comparison.compared(collection.id, _SHOWN)
+            for one in comparison.faulty(collection.id, _AT_ONCE):
                 faults[one.fault] = _added(faults.get(one.fault), one)
-            vectors = store.stats(name)[0].vectors
+            vectors = CollectionStore(tx).stats(name)[0].vectors
         return Verified(name, count, against, vectors, faults)
 
     def reembedding(
@@ -121,7 +118,7 @@ class Collections:
             raise UsageError(f"collection {name!r} holds vectors of model {model!r} already")
         with self._database.transaction() as tx:
             tx.execute(text("SET LOCAL statement_timeout = 0"))
-            ledger = CollectionStore(tx).ledger(collection.id)
+            ledger = LedgerStore(tx).ledger(collection.id)
         if not ledger["items"]:
             raise UsageError(f"collection {name!r} holds nothing that could be embedded again")
         if ledger["without_text"]:
@@ -234,7 +231,7 @@ class CollectionItems:
         """(key, payload), by key, over a connection of its own."""
         with self._database.transaction() as tx:
             tx.execute(text("SET LOCAL statement_timeout = 0"))
-            yield from CollectionStore(tx).items_of(self._collection_id)
+            yield from LedgerStore(tx).items_of(self._collection_id)
 
     def skipped(self) -> int:
         """None."""

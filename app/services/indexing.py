@@ -7,13 +7,8 @@ import logging
 from sqlalchemy import text
 
 from app.domain.indexing import IndexRules, Move, move
-from app.storage.collection_store import (
-    CollectionStore,
-    IndexFacts,
-    build_index,
-    drop_index,
-)
 from app.storage.database import Database
+from app.storage.vector_index import IndexFacts, build_index, drop_index, index_facts
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +32,7 @@ class Indexing:
             if not guard.execute(_LOCK).scalar_one():
                 return {}
             with self._database.transaction() as tx:
-                found = CollectionStore(tx).index_facts(self._rules.worth)
+                found = index_facts(tx, self._rules.worth)
             due = {one.name: self._due(one) for one in found}
             for one in found:
                 self._carry_out(one, due[one.name])
