@@ -185,5 +185,4 @@ class _Call:
         self.first_token_s = clock.monotonic_s()
         # The answer matters more than its record: a database that is away stops no stream.
         with suppress(errors.DatabaseUnavailable), self._database.transaction() as tx:
-            for one in self._party.members():
-                RequestStore(tx).first_token(one.id)
+            RequestStore(tx).first_token([one.id for one in self._party.members()])

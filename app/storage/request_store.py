@@ -91,9 +91,9 @@ class RequestStore:
         values = {"pool": pool, "endpoint": endpoint, "seconds": seconds, "code": code}
         self._tx.execute(_DETOUR, values)
 
-    def first_token(self, request_id: UUID) -> None:
-        """The first token came, now."""
-        self._tx.execute(_FIRST_TOKEN, {"id": request_id})
+    def first_token(self, ids: Sequence[UUID]) -> None:
+        """The first token of their answer came, now."""
+        self._tx.execute(_FIRST_TOKEN, {"ids": list(ids)})
 
     def finish(
         self,
@@ -261,7 +261,7 @@ _DETOUR = text("""
 
 _FIRST_TOKEN = text("""
     UPDATE interactive_requests SET first_token_at = clock_timestamp()
-    WHERE id = :id AND first_token_at IS NULL
+    WHERE id = ANY(:ids) AND first_token_at IS NULL
 """)
 
 _FINISH = text("""
