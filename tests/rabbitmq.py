@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.processes import until
+from tests.waiting import until
 
 _SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 

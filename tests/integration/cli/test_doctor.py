@@ -23,9 +23,9 @@ from app.storage.tables import metadata
 from app.worker.looking import look
 from app.worker.queues import broker_priority
 from tests.commands import giveway
-from tests.processes import until
 from tests.rabbitmq import rabbitmq_at, rabbitmq_missing
 from tests.rig import Rig
+from tests.waiting import until
 
 PATIENCE_S = 30
 

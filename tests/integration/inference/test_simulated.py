@@ -19,7 +19,7 @@ from app.domain.inference import ChatRequest, EmbedRequest, Message
 from app.inference.replies import SoFar
 from app.inference.simulated import embeddings
 from app.inference.wire import Wire
-from tests.integration.inference.conftest import until
+from tests.waiting import until
 
 
 def a_chat(max_tokens=16, content="Ada wrote it. Bob slept. Who wrote it?"):

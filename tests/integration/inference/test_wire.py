@@ -19,7 +19,8 @@ from app import errors
 from app.domain.inference import ChatRequest, EmbedRequest, Message
 from app.inference.cancel import Cancel
 from app.inference.wire import Wire
-from tests.integration.inference.conftest import read_request, until
+from tests.integration.inference.conftest import read_request
+from tests.waiting import until
 
 TEXTS = EmbedRequest("fake-embed", ("cats and dogs", "a red car", "the sea at night"))
 

@@ -24,8 +24,8 @@ from app.local.scaled.agent import Agent, Orders
 from app.local.scaled.member import Phase
 from app.local.scaled.roster import SharedRoster
 from app.local.scaled.steps import Standing, Steps, steps
-from tests.processes import until
 from tests.rig import MakeRig, Rig
+from tests.waiting import until
 
 SERVE = (
     *(sys.executable, "-m", "app.inference.simulated", "--host", "{host}", "--port", "{port}"),

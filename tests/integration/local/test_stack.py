@@ -18,6 +18,7 @@ from app.local import background
 from app.local.leftovers import postgres_processes, process_of
 from app.local.options import StackOptions
 from app.local.state import environment_of, running_state
+from tests.waiting import until
 
 SERVERS = ("postgres", "valkey")
 
@@ -45,14 +46,6 @@ def birth(data, name):
 
 def alive(births):
     return [one for one in births if process_of(one) is not None]
-
-
-def until(true, within_s=15):
-    deadline = time.monotonic() + within_s
-    while not (found := true()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 def running_again(data, name, killed):

@@ -14,6 +14,7 @@ from app.errors import Unavailable
 from app.local.output import LogFiles, Outputs
 from app.local.spec import ProcessSpec
 from app.local.supervisor import Supervisor
+from tests.waiting import until
 
 FOREVER = "import time; print('up', flush=True); time.sleep(600)"
 STUBBORN = (
@@ -60,10 +61,10 @@ class Watched:
         return self.states[name].birth.pid
 
     def until(self, true, within_s=10):
-        deadline = time.monotonic() + within_s
-        while not true():
-            assert time.monotonic() < deadline, (self.history, self.lines.seen)
-            time.sleep(0.01)
+        try:
+            until(true, within_s)
+        except AssertionError as error:
+            raise AssertionError(self.history, self.lines.seen) from error
 
 
 @contextmanager

@@ -6,13 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import psutil
 import pytest
+
+from app.local.state import running_state
+from tests.waiting import counted, started, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
@@ -25,8 +27,10 @@ def data(tmp_path_factory):
 
     with TemporaryDirectory(prefix="giveway-", ignore_cleanup_errors=True) as path:
         data = Path(path) / "data"
-        started = giveway(data, "up", "--detach")
-        assert started.returncode == 0, started.stderr
+        with counted("stack starts"):
+            up = giveway(data, "up", "--detach")
+        assert up.returncode == 0, up.stderr
+        started["stacks"] += 1
         yield data
         giveway(data, "down")
 
@@ -44,19 +48,13 @@ def giveway(data, *words):
 
 
 def status(data):
+    """What the command says; to wait for something, look at `running`."""
     return json.loads(giveway(data, "status", "--json").stdout)
 
 
-def processes(found):
-    return {one["name"]: one for one in found["processes"]}
-
-
-def until(true, within_s=60):
-    deadline = time.monotonic() + within_s
-    while not (found := true()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return found
+def running(data, name):
+    """One process as the supervisor has written it down."""
+    return next(one for one in running_state(data).processes if one.name == name)
 
 
 def answer(url, path, user=None, password=""):
@@ -73,7 +71,7 @@ def answer(url, path, user=None, password=""):
 
 def test_every_process_is_up_and_named(data):
     found = status(data)
-    assert list(processes(found)) == NAMES
+    assert [one["name"] for one in found["processes"]] == NAMES
     assert {one["state"] for one in found["processes"]} == {"running"}
     assert found["pools"][0]["name"] == "main"
 
@@ -98,14 +96,14 @@ def test_flower_asks_for_the_password_that_status_points_to(data):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_that_is_killed_comes_back(data, name):
-    before = processes(status(data))[name]
-    os.kill(before["pid"], signal.SIGKILL)
+    before = running(data, name)
+    os.kill(before.birth.pid, signal.SIGKILL)
 
     def back():
-        one = processes(status(data))[name]
-        return one["state"] == "running" and one["pid"] != before["pid"] and one
+        one = running(data, name)
+        return one.state == "running" and one.birth not in (None, before.birth) and one
 
-    assert until(back)["restarts"] == before["restarts"] + 1
+    assert until(back, 60).restarts == before.restarts + 1
 
 
 def test_a_killed_supervisor_takes_everything_with_it_and_up_brings_it_back(data):

@@ -17,7 +17,7 @@ from app.local.bare import embedded_postgres_at
 from app.metrics.recorder import Recorder
 from app.storage import schema
 from app.storage.database import Database
-from tests.processes import until
+from tests.waiting import until
 
 
 def rows(database: Database) -> list[tuple[object, ...]]:

@@ -19,9 +19,9 @@ from app.services.submission import JobRequest
 from app.storage import lease_store, result_store
 from app.storage.progress_store import ProgressStore
 from tests.integration.services.test_execution import Killed
-from tests.processes import until
 from tests.rig import MakeRig, Rig, Texts
 from tests.scripted import Says, scripted, vectors
+from tests.waiting import until
 
 KNOWN = [f"known text {n}" for n in range(40)]
 NEW = [f"new text {n}" for n in range(300)]

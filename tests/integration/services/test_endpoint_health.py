@@ -26,9 +26,9 @@ from app.services.submission import JobRequest
 from app.storage import endpoint_store
 from app.storage.endpoint_store import EndpointStore
 from app.storage.limit_store import LimitStore
-from tests.processes import until
 from tests.rig import MakeRig, Rig, Texts
 from tests.served import Served, serving
+from tests.waiting import until
 
 TEXTS = [f"text number {n}" for n in range(400)]
 AN_HOUR = "UPDATE endpoints SET open_until = now() + interval '1 hour' WHERE name = :name"

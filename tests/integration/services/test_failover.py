@@ -15,9 +15,9 @@ from app import clock, errors
 from app.domain.failover import moves_on
 from app.domain.inference import ChatReply, ChatRequest, EmbedRequest, Message
 from app.domain.requests import NewRequest
-from tests.processes import until
 from tests.rig import MakeRig, Rig
 from tests.served import Served, serving
+from tests.waiting import until
 
 HELLO = ChatRequest("fake-chat", (Message("user", "Hello there. How are you?"),), 8)
 

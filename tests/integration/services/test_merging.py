@@ -15,8 +15,8 @@ import numpy as np
 from app import clock, errors
 from app.domain.inference import EmbedReply, EmbedRequest
 from app.domain.requests import NewRequest
-from tests.processes import until
 from tests.rig import MakeRig, Rig
+from tests.waiting import until
 
 MANY = 60
 

@@ -13,9 +13,9 @@ import pytest
 from app.domain.requests import NewRequest
 from app.services.submission import JobRequest
 from app.storage.request_store import RequestStore
-from tests.processes import until
 from tests.rig import MakeRig, Rig, Texts
 from tests.served import Served, serving
+from tests.waiting import until
 
 LONG = {"model": "fake-chat", "prompt": "tell all about {{ text }} and " * 90, "max_tokens": 400}
 

@@ -14,8 +14,9 @@ from celery.exceptions import TaskRevokedError
 from app import clock
 from app.domain.throttle.values import PolicySettings
 from app.storage.request_store import RequestStore
-from tests.processes import Processes, until, watched
+from tests.processes import Processes, watched
 from tests.rig import MakeRig
+from tests.waiting import until
 
 SECRET = "the prompt that nobody else may read"
 

@@ -17,9 +17,10 @@ import pytest
 
 from app.errors import Abandoned, EndpointTimeout
 from app.services.leases import Leases
-from tests.processes import Processes, until
+from tests.processes import Processes
 from tests.rig import MakeRig, Rig
 from tests.served import Served, serving
+from tests.waiting import until
 
 
 @pytest.fixture

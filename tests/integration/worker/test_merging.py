@@ -6,8 +6,9 @@ import signal
 
 from celery import Celery
 
-from tests.processes import Processes, Started, until
+from tests.processes import Processes, Started
 from tests.rig import MakeRig, Rig
+from tests.waiting import until
 
 
 def test_two_hundred_at_once_are_twenty_calls_at_most(processes: Processes, rig: MakeRig) -> None:

@@ -12,8 +12,9 @@ import pytest
 from app.domain.routing import EndpointSpec
 from app.worker.assembly import make
 from app.worker.queues import refusal
-from tests.processes import Processes, until, watched
+from tests.processes import Processes, watched
 from tests.rig import MakeRig, Rig
+from tests.waiting import until
 
 
 def ringing(one: Rig, processes: Processes) -> Any:
