@@ -56,10 +56,12 @@ def _order(test: str) -> tuple[bool, float]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what measures; put all in order."""
+    """Mark what measures, and what no coverage is counted of; put all in order."""
     for item in items:
         if item.nodeid.startswith(_MEASURES):
             item.add_marker(pytest.mark.alone)
+        if item.nodeid.startswith("tests/acceptance/"):
+            item.add_marker(pytest.mark.no_cover)  # What it tries runs in other processes.
     items.sort(key=lambda item: _order(item.nodeid))
 
 
