@@ -129,7 +129,7 @@ def _embedding(wire: Wire, model: str, deadline_s: float) -> tuple[str, Callable
 
 def _chatting(wire: Wire, model: str, deadline_s: float) -> tuple[str, Callable[[], str]]:
     def act() -> str:
-        asked = ChatRequest(model, _ASK, max_tokens=_MAX_TOKENS)
+        asked = ChatRequest(model, _ASK, max_tokens=_MAX_TOKENS, may_be_silent=True)
         usage = wire.chat(asked, deadline_s=deadline_s).usage
         told = "its usage is told" if not usage.rough else "it tells no usage: counts are rough"
         return f"{usage.completion_tokens} tokens; {told}"
@@ -160,7 +160,7 @@ def _embed_usage(wire: Wire, model: str, deadline_s: float) -> str:
 
 def _streams(wire: Wire, model: str, deadline_s: float) -> str:
     pieces: list[str] = []
-    asked = ChatRequest(model, _ASK, max_tokens=_MAX_TOKENS)
+    asked = ChatRequest(model, _ASK, max_tokens=_MAX_TOKENS, may_be_silent=True)
     wire.chat(asked, deadline_s=deadline_s, on_text=pieces.append)
     if len(pieces) < 2:
         raise errors.BadReply("the answer comes in one piece: a call cannot be closed in between")

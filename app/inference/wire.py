@@ -21,11 +21,12 @@ import orjson
 from app import clock, errors
 from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest
 from app.domain.replies import classified
-from app.inference.asking import NEGOTIABLE, chat_body, without
+from app.inference.asking import NEGOTIABLE, chat_body, embed_body, without
 from app.inference.bodies import error_page, read_chat, whole
 from app.inference.gauges import Gauges, gauges
-from app.inference.replies import SoFar, Streamed, any_json, embed_reply, parsed
+from app.inference.replies import answered, any_json, embed_reply
 from app.inference.sockets import Call, CallBackend
+from app.inference.streaming import SoFar, Streamed
 
 _KEEP_S = 4.0
 """Idle connections are dropped before uvicorn's 5 s, so that none is used as it is being closed."""
@@ -83,10 +84,10 @@ class Wire:
         """
         if not request.texts:  # Servers refuse an empty list.
             return embed_reply({"data": []}, request, dim)
-        body = {"model": request.model, "input": request.texts, "encoding_format": "base64"}
+        body = embed_body(request)
         with self._call(deadline_s, cancelled, first_byte_s=first_token_s) as call:
             reply = self._posted(call, "/embeddings", body, request.texts, whole)
-            return embed_reply(parsed(reply), request, dim)
+            return embed_reply(answered(reply, request.texts), request, dim)
 
     def chat(
         self,
@@ -112,7 +113,7 @@ class Wire:
                 if on_first_token is not None:
                     on_first_token()
 
-            return read_chat(response, call, Streamed(request, began, on_text, so_far), texts)
+            return read_chat(response, call, Streamed(request, began, on_text, so_far))
 
         with self._call(deadline_s, cancelled, first_token_s=first_token_s) as call:
             return self._posted(call, "/chat/completions", chat_body(request), texts, read)
@@ -120,7 +121,7 @@ class Wire:
     def models(self, *, deadline_s: float = 10.0) -> tuple[str, ...]:
         """Names of the models that the server lists."""
         with self._call(deadline_s, None) as call:
-            value = parsed(self._got(call, f"{self.base_url}/models"))
+            value = answered(self._got(call, f"{self.base_url}/models"))
         try:
             return tuple(str(entry["id"]) for entry in value["data"])
         except (KeyError, TypeError) as error:
@@ -128,9 +129,9 @@ class Wire:
 
     def raw_embedding(self, model: str, text: str, *, deadline_s: float) -> object:
         """The vector of `text` as the server wrote it: base64 or a list. Raises EndpointError."""
-        body = {"model": model, "input": [text], "encoding_format": "base64"}
+        body = embed_body(EmbedRequest(model, (text,)))
         with self._call(deadline_s, None) as call:
-            value = parsed(self._posted(call, "/embeddings", body, (text,), whole))
+            value = answered(self._posted(call, "/embeddings", body, (text,), whole), (text,))
         try:
             return value["data"][0]["embedding"]
         except (KeyError, IndexError, TypeError) as error:

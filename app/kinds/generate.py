@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
@@ -82,9 +82,11 @@ class Generate:
         if not isinstance(reply, ChatReply):
             raise BadReply(f"model {params.model} answered with vectors, not with text")
         text = cleaned(reply.text)
-        output = {"text": text.text, "finish_reason": reply.finish_reason}
+        output: dict[str, Any] = {"text": text.text, "finish_reason": reply.finish_reason}
         if text.flags:
             output["cleaned"] = ",".join(sorted(text.flags))
+        if reply.tool_calls:
+            output["tool_calls"] = [dict(call) for call in reply.tool_calls]
         usage = reply.usage
         result = ItemResult(
             units[0].item.seq, Status.DONE, tokens=usage.total_tokens, output=output

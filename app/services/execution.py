@@ -19,6 +19,7 @@ from app.domain.results import ItemResult, Status
 from app.domain.resuming import Begun
 from app.kinds.base import ManySteps, Prepared, Read, Unit, checked
 from app.kinds.registry import kind as kind_named
+from app.services.blaming import Blaming
 from app.services.budgets import paused_by_budget
 from app.services.calling import Caller
 from app.services.chunk_writes import ChunkWrites
@@ -68,7 +69,10 @@ class Execution:
         patience_s = leases.lease_s
         self._cutting = Cutting(database, caller, limits, patience_s)
         self._writes = ChunkWrites(database, patience_s, rules, observer)
-        self._suffering = Suffering(database, pools, self._writes, rules, observer, patience_s)
+        self._blaming = Blaming(caller.wires, caller.rates, rules.health.probe_timeout_s)
+        self._suffering = Suffering(
+            database, pools, self._blaming, self._writes, rules, observer, patience_s
+        )
 
     def run(self, job_id: int) -> ChunkReport:
         """Work on one chunk of the job, if there is one and the limit allows it."""
@@ -125,7 +129,7 @@ class Execution:
         units, same = known.sorted_out(prepared.units)
         # An item of several steps is not sent as it is: its kind decides what goes out.
         refused, units = self._cutting.too_long(claimed, units) if steps is None else ([], units)
-        todo = self._cutting.cut(claimed, kind, units)
+        todo = self._cutting.cut(claimed, kind, self._blaming.last(job.id, units))
         work = Work(claimed, held, kind, params, known.collection, todo)
         work.known, work.steps, work.begun = known, steps, begun
         at_once = prepared.results + [ItemResult(seq, Status.UNCHANGED) for seq in same] + refused
@@ -159,6 +163,7 @@ class Execution:
             except errors.KindFault as error:
                 self._writes.fail(work, batch, KIND_FAULT, str(error))
                 continue
+            self._blaming.got_through(work, batch)
             call = replace(
                 work.called(len(batch)),
                 prompt_tokens=read.prompt_tokens,

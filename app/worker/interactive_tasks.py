@@ -124,8 +124,7 @@ def register(app: Celery, wiring: Wiring) -> None:
         new = _new(self.request.id, wiring, "chat", model, times, user, priority, max_tokens)
         answered = wiring.interactive.run(new, asked)
         assert isinstance(answered.reply, ChatReply)
-        reply = answered.reply
-        return Reply(answered, {"text": reply.text, "finish_reason": reply.finish_reason})
+        return Reply(answered, _content(answered.reply))
 
     @app.task(name="giveway.interactive.embed", base=InteractiveTask, bind=True)
     def embed(
@@ -146,6 +145,17 @@ def register(app: Celery, wiring: Wiring) -> None:
         answered = wiring.interactive.run(new, EmbedRequest(model, listed))
         assert isinstance(answered.reply, EmbedReply)
         return Reply(answered, {"vectors": answered.reply.vectors.tolist()})
+
+
+def _content(reply: ChatReply) -> dict[str, Any]:
+    """An answer, clean of what no terminal or database takes; `cleaned` says what was changed."""
+    text = cleaned(reply.text)
+    content: dict[str, Any] = {"text": text.text, "finish_reason": reply.finish_reason}
+    if text.flags:
+        content["cleaned"] = ",".join(sorted(text.flags))
+    if reply.tool_calls:
+        content["tool_calls"] = list(reply.tool_calls)
+    return content
 
 
 def _turns(prompt: str | None, messages: list[dict[str, str]] | None) -> tuple[Message, ...]:

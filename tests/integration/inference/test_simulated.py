@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from app.domain.inference import ChatRequest, EmbedRequest, Message
-from app.inference.replies import SoFar
 from app.inference.simulated import embeddings
+from app.inference.streaming import SoFar
 from app.inference.wire import Wire
 from tests.waiting import until
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.errors import BadParams, UsageError
-from app.inference.replies import SoFar
+from app.inference.streaming import SoFar
 from app.inference.wire import Wire
 from app.services.submission import JobRequest
 from app.services.templates import checked_template
