@@ -19,7 +19,7 @@ from app.storage.sources.base import Asked, Place, ReadOptions, Record
 from app.storage.sources.faults import named
 from app.storage.sources.file_origin import FilePlace
 from app.storage.sources.origins import STDIN, is_stream, place_of, resolved
-from app.storage.sources.reading import Reading, Report
+from app.storage.sources.reading import Judge, Reading, Report
 from app.storage.sources.spooling import RowSpool, file_hash, spooled
 
 SHOWN_STDIN = "standard input"
@@ -64,6 +64,11 @@ class SourceItems:
     def tell(self, reading: Told, loading: Told) -> None:
         """Tell these from now on how far it is."""
         self._told_reading, self._told_loading = reading, loading
+
+    def refuse(self, judge: Judge | None) -> None:
+        """From now on a record is a bad line where `judge` says why its payload cannot be an item;
+        a spool that is there stays as it is."""
+        self._reading.judge = judge
 
     def content_hash(self) -> bytes:
         """16 bytes for the content, the fields chosen, the format and the strictness."""
