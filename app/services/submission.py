@@ -254,7 +254,7 @@ class Submission:
                     return False
                 self._fill(tx, job_id, new, chunk_items, items)
                 return True
-        except Exception:
+        except BaseException:  # Ctrl-C too.
             # What was copied is rolled back; the row that holds the key goes too.
             with self._database.transaction() as tx:
                 JobStore(tx).forget_loading(job_id)
