@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import render
-from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
+from app.cli.common import DEFAULT_DATA, Config, Data, Force, JsonFlag, wiring_for
 from app.cli.parts import submit_options as shared
 from app.cli.parts.submit_options import option
 from app.domain.evaluation.runs import MOST_UNSCORED
@@ -128,6 +128,7 @@ def run(
     max_errors: MaxErrors = MOST_UNSCORED,
     fail_under: FailUnder = None,
     html: Html = None,
+    force: Force = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
@@ -178,13 +179,13 @@ def run(
         budget=budget,
     )
     wanted = least(fail_under or (), asked.scorers)
-    check_page(html)
+    check_page(html, force=force)
     with wiring_for(config, data) as wiring:
         template = template_of(asked, wiring.pools_with(model))
         if dry_run:
             from app.cli.parts.estimate import estimate
 
-            estimate(wiring, template, as_json=as_json)
+            estimate(wiring, template, key, as_json=as_json)
             return
         submitted, report = loaded(wiring, template, key, wait=not no_wait)
         if submitted.created:
@@ -204,6 +205,7 @@ def show(
     max_errors: MaxErrors = MOST_UNSCORED,
     fail_under: FailUnder = None,
     html: Html = None,
+    force: Force = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
@@ -211,7 +213,7 @@ def show(
     """Show the figures of a run, finished or not. Exit status 1 where there is no verdict."""
     from app.cli.parts.eval_asked import least
 
-    check_page(html)
+    check_page(html, force=force)
     with wiring_for(config, data) as wiring:
         found = wiring.evaluation.run(reference, max_errors)
         wanted = least(fail_under or (), found.summary.metrics)
@@ -227,6 +229,7 @@ def compare(
     max_errors: MaxErrors = MOST_UNSCORED,
     fail_under: FailUnder = None,
     html: Html = None,
+    force: Force = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
@@ -239,7 +242,7 @@ def compare(
     from app.cli.parts.eval_asked import least
     from app.cli.parts.eval_view import pair_document, print_pair, verdict
 
-    check_page(html)
+    check_page(html, force=force)
     with wiring_for(config, data) as wiring:
         pair = wiring.evaluation.pair(first, second, max_errors)
     wanted = least(fail_under or (), pair.comparison.metrics)
@@ -294,14 +297,16 @@ def shared_uri(file: str | None, source: str | None) -> str:
     return uri
 
 
-def check_page(html: Path | None) -> None:
-    """UsageError: the page's folder is not there. Said before anything is paid for."""
-    from app.errors import UsageError
+def check_page(html: Path | None, *, force: bool) -> None:
+    """UsageError: the page cannot be written. Said before anything is paid for."""
+    from app.storage.sinks.writing import PAGES, check_output
 
-    if html is not None and not html.resolve().parent.is_dir():
-        raise UsageError(f"{html}: there is no such folder")
+    if html is not None:
+        check_output(str(html), force=force, what="a page", endings=PAGES)
 
 
 def _write(path: Path, page: str) -> None:
-    path.write_text(page, encoding="utf-8")
+    from app.storage.sinks.writing import write_page
+
+    write_page(path, page)
     render.note(f"written: {path}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from app.cli import render
-from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
+from app.cli.common import DEFAULT_DATA, Config, Data, Force, JsonFlag, wiring_for
 from app.domain.moments import seconds
 from app.errors import UsageError
 
@@ -35,6 +35,7 @@ def report(
             show_default=False,
         ),
     ] = None,
+    force: Force = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
@@ -43,17 +44,19 @@ def report(
 
     All of it is of one moment. Kinds, keys, codes and numbers only: no texts of anybody.
     """
+    from app.storage.sinks.writing import PAGES, check_output, write_page
+
     since_s = seconds(since)
     if not since_s > 0:
         raise UsageError(f"--since {since!r} must be more than nothing, such as 1h")
-    if html is not None and not html.resolve().parent.is_dir():
-        raise UsageError(f"{html}: there is no such folder")
+    if html is not None:
+        check_output(str(html), force=force, what="a page", endings=PAGES)
     with wiring_for(config, data) as wiring:
         found = wiring.reporting.report(since_s)
     if html is not None:
         from app.cli.parts.report_page import page
 
-        html.write_text(page(found), encoding="utf-8")
+        write_page(html, page(found))
         render.note(f"written: {html}")
     if as_json:
         render.json_document(document(found))

@@ -98,15 +98,19 @@ class Giveway:
         source: Source | str | Path | Items,
         *,
         model: str | None = None,
+        key: str | None = None,
         options: dict[str, Any] | None = None,
         **params: Any,
     ) -> Estimate:
-        """What such a job would take, each figure with its basis: `--dry-run`. Writes nothing."""
+        """What such a job would take, each figure with its basis: `--dry-run`. Writes nothing.
+
+        Raises what `submit` would raise.
+        """
         with (
             self._template(kind, source, model, options, params) as template,
             self._wiring.launching.items(template.source) as items,
         ):
-            self._wiring.launching.request(template, None, items)
+            self._wiring.launching.check(template, key, items)
             return self._wiring.estimating.estimate(template, items)
 
     def _template(

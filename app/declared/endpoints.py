@@ -41,6 +41,7 @@ def spec_of(endpoint: EndpointSettings) -> EndpointSpec:
         max_batch_tokens=endpoint.max_batch_tokens,
         connect_timeout_s=endpoint.connect_timeout_s,
         max_input_tokens=endpoint.max_input_tokens,
+        max_request_bytes=endpoint.max_request_bytes,
         requests_per_minute=endpoint.requests_per_minute,
         tokens_per_minute=endpoint.tokens_per_minute,
         input_price=endpoint.input_price,

@@ -58,6 +58,13 @@ class ChatRequest:
     may_be_silent: bool = False
 
 
+def texts_of(request: EmbedRequest | ChatRequest) -> tuple[str, ...]:
+    """All that is sent to be read."""
+    if isinstance(request, EmbedRequest):
+        return request.texts
+    return tuple(message.content for message in request.messages)
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one call. `rough` says that the server told nothing and we guessed."""

@@ -12,6 +12,10 @@ PRIMARY, BACKUP, DEGRADED = "primary", "backup", "degraded"
 """The roles. A backup serves the same model elsewhere; a degraded endpoint may answer with another
 model, for those that it stands in for."""
 
+DEFAULT_REQUEST_BYTES = 10_000_000
+"""Of a request, where the endpoint's declaration says nothing: some two and a half million tokens,
+more than a model takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Takes:
@@ -50,6 +54,7 @@ class EndpointSpec:
     max_batch_tokens: int | None = None
     connect_timeout_s: float = 5.0
     max_input_tokens: int | None = None
+    max_request_bytes: int = DEFAULT_REQUEST_BYTES
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     input_price: float = 0.0

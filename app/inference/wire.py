@@ -19,7 +19,7 @@ import httpx2
 import orjson
 
 from app import clock, errors
-from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest
+from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest, texts_of
 from app.domain.replies import classified
 from app.inference.asking import NEGOTIABLE, chat_body, embed_body, without
 from app.inference.bodies import error_page, read_chat, whole
@@ -105,7 +105,7 @@ class Wire:
         `first_token_s`: how long it may be until the first token, where that has a bound. `so_far`
         gets what has come, so that it is there when the call is closed.
         """
-        texts = tuple(message.content for message in request.messages)
+        texts = texts_of(request)
 
         def read(response: httpcore2.Response, call: Call) -> ChatReply:
             def began() -> None:

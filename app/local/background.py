@@ -29,9 +29,11 @@ def start(
     """Start a stack; return once all of it is ready. Unavailable, with the reason, if it fails."""
     data = options.data.resolve()
     lock.check_free(data)
-    (data / LOGS).mkdir(parents=True, exist_ok=True)
     errors = data / LOGS / ERRORS
-    with errors.open("wb") as file:
+    with lock.keeping(data):
+        errors.parent.mkdir(parents=True, exist_ok=True)
+        file = errors.open("wb")
+    with file:
         process = subprocess.Popen(
             [sys.executable, "-m", "app.local.run", options.as_json()],
             stdin=subprocess.DEVNULL,

@@ -18,7 +18,7 @@ from app.services.kept import check_kept
 from app.storage.database import Database
 from app.storage.sinks.registry import choose
 from app.storage.sinks.vector_table import Target, Vector, VectorTable, Written
-from app.storage.sinks.writing import whole
+from app.storage.sinks.writing import check_output, whole
 
 RESULTS = ("key", "status", "code", "error", "tokens", "output")
 """Columns of a job's results."""
@@ -33,6 +33,12 @@ class Exported:
     format: str
     rows: int
     size_bytes: int
+
+
+def check_file(output: str, format: str | None, *, force: bool) -> None:  # noqa: A002
+    """UsageError, UnknownName: no rows can be written into `output`; see `check_output`."""
+    choose(output, format)
+    check_output(output, force=force)
 
 
 class Exporting:

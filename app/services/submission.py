@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from sqlalchemy import Connection, text
 
@@ -16,8 +16,9 @@ from app.domain.jobs import NO_MODEL, Failover, Job, JobState, NewJob
 from app.domain.naming import MOST_OF_A_KEY, check_name
 from app.domain.routing import EndpointSpec
 from app.errors import KeyConflict, NotFound
-from app.kinds.base import checked, models_of
+from app.kinds.base import Kind, Params, checked, models_of
 from app.kinds.registry import kind as kind_named
+from app.services.fitting import judge_of
 from app.services.models import pool_of
 from app.services.pools import Pool, Pools
 from app.services.refusals import check_job, check_keepable
@@ -27,6 +28,7 @@ from app.storage.database import Database
 from app.storage.endpoint_store import EndpointStore
 from app.storage.item_store import ItemStore, Row
 from app.storage.job_store import JobStore
+from app.storage.sources.reading import Judge
 from app.storage.vector_store import VectorStore
 
 
@@ -43,6 +45,15 @@ class Items(Protocol):
 
     def skipped(self) -> int:
         """Bad lines that were passed over; known once `rows` has ended."""
+        ...
+
+
+@runtime_checkable
+class Lines(Items, Protocol):
+    """Items that are records of a source, which may have lines that are none."""
+
+    def refuse(self, judge: Judge | None) -> None:
+        """From now on a record is a bad line where `judge` says why."""
         ...
 
 
@@ -118,18 +129,21 @@ class Submission:
             self._observer.saw(JobReady(job.id, job.kind, job.total))
         return Submitted(job, created=loaded)
 
-    def _named(self, references: tuple[str, ...]) -> tuple[int, ...]:
-        """Ids of the jobs with these keys or ids. NotFound: one is not there."""
-        if not references:
-            return ()
+    def check(self, request: JobRequest, items: Items) -> None:
+        """Raise what `submit` would raise, the bad lines of `items` excepted, which their reading
+        names from now on; that is begun only where the key is taken. Writes nothing."""
+        after = self._named(request.after)
+        kind, params, _ = self._checked(request, items)
+        name = kind.collection(params)
         with self._database.transaction() as tx:
-            found = JobStore(tx).ids(references)
-        missing = [reference for reference in references if reference not in found]
-        if missing:
-            raise NotFound(f"no job with key or id {missing[0]!r} to come after")
-        return tuple(sorted(set(found.values())))
+            taken = request.key is not None and JobStore(tx).find(request.key) is not None
+            if name is not None:
+                VectorStore(tx).check_model(name, params.model)
+        if taken:
+            self._existing(self._new_job(request, items, after))
 
-    def _new_job(self, request: JobRequest, items: Items, after: tuple[int, ...]) -> NewJob:
+    def _checked(self, request: JobRequest, items: Items) -> tuple[Kind, Params, Pool]:
+        """The kind, its parameters and where it runs: all that can be told without the items."""
         if request.key:
             check_name("key", request.key, MOST_OF_A_KEY)
         kind = kind_named(request.kind)
@@ -144,10 +158,30 @@ class Submission:
         )
         models = models_of(kind, params)
         pool = pool_of(self._database, self._pools, models)
+        specs = self._endpoints(pool)
         if request.resume_streamed:
-            check_resumes(models, self._endpoints(pool))
+            check_resumes(models, specs)
         plain = params.model_dump(mode="json")
         check_keepable({**plain, "tenant": request.tenant, "webhook": request.webhook})
+        if isinstance(items, Lines):
+            items.refuse(judge_of(kind, params, specs))
+        return kind, params, pool
+
+    def _named(self, references: tuple[str, ...]) -> tuple[int, ...]:
+        """Ids of the jobs with these keys or ids. NotFound: one is not there."""
+        if not references:
+            return ()
+        with self._database.transaction() as tx:
+            found = JobStore(tx).ids(references)
+        missing = [reference for reference in references if reference not in found]
+        if missing:
+            raise NotFound(f"no job with key or id {missing[0]!r} to come after")
+        return tuple(sorted(set(found.values())))
+
+    def _new_job(self, request: JobRequest, items: Items, after: tuple[int, ...]) -> NewJob:
+        kind, params, pool = self._checked(request, items)
+        models = models_of(kind, params)
+        plain = params.model_dump(mode="json")
         request_hash = fingerprint(kind.name, canonical(plain), items.content_hash())
         key = request.key or f"{kind.name}-{request_hash.hex()[:16]}"
         return NewJob(
@@ -220,7 +254,7 @@ class Submission:
                     return False
                 self._fill(tx, job_id, new, chunk_items, items)
                 return True
-        except Exception:
+        except BaseException:  # Ctrl-C too.
             # What was copied is rolled back; the row that holds the key goes too.
             with self._database.transaction() as tx:
                 JobStore(tx).forget_loading(job_id)

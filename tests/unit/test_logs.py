@@ -14,6 +14,7 @@ from app import logs
     [
         ("redis://:hunter2@host:6379/0", "redis://:***@host:6379/0"),
         ("postgresql://me:hun/ter2@host/db", "postgresql://me:***@host/db"),
+        ("amqp://u:hun@ter@2@host//, a@b", "amqp://u:***@host//, a@b"),
         ("Authorization: Bearer abc.def-123", "Authorization: Bearer ***"),
         ("key sk-proj-1234567890abcdef is wrong", "key sk-*** is wrong"),
         ("http://host/v1 is fine", "http://host/v1 is fine"),

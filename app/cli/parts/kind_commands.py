@@ -186,7 +186,7 @@ def submit_kind(kind: Kind, told: Common, given: Mapping[str, Any]) -> None:
         if told.dry_run:
             from app.cli.parts.estimate import estimate
 
-            estimate(wiring, template, as_json=told.as_json)
+            estimate(wiring, template, told.key, as_json=told.as_json)
             return
         submit(wiring, template, told.key, wait=told.wait, as_json=told.as_json)
 
@@ -203,11 +203,14 @@ def with_model(kind: Kind, given: Mapping[str, Any], wiring: Wiring) -> dict[str
 
 def collection_of(uri: str) -> str:
     """The collection that a file's vectors go to where none is named: its stem, as a name."""
-    is_file = uri != "-" and "://" not in uri and not uri.startswith(("hf:", "env:"))
+    from app.storage.sources.origins import STDIN, is_stream
+
+    once = is_stream(uri)
+    is_file = not once and "://" not in uri and not uri.startswith(("hf:", "env:"))
     stem = Path(uri).name.split(".")[0] if is_file else ""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:63]
     if not name:
-        said = "standard input has" if uri == "-" else "a source that is no file has"
+        said = "standard input has" if uri == STDIN else "a source that is no file has"
         said = f"{uri} gives" if is_file else said
         raise UsageError(f"name the collection with --collection; {said} no name for one")
     return name

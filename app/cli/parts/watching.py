@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from app import clock
 from app.cli import render
 from app.cli.parts.pace import Seen, items_per_s, left_s
@@ -34,8 +36,18 @@ def watch(
     """Show the job on standard error until it ends or is stuck; what it was then.
 
     One that a person paused is waited for: who did that will resume it. NotFound: no such job.
-    DatabaseUnavailable: for longer than `patience_s`.
+    DatabaseUnavailable: for longer than `patience_s`. Who stops the waiting does not stop the job,
+    and is told so.
     """
+    try:
+        return _watched(inspection, reference, look_s, patience_s)
+    except KeyboardInterrupt:
+        render.note(f"the job goes on; watch it with: giveway jobs watch {reference}")
+        render.note(f"stop it with: giveway jobs cancel {reference}")
+        raise typer.Exit(render.INTERRUPTED) from None
+
+
+def _watched(inspection: Inspection, reference: str, look_s: float, patience_s: float) -> JobView:
     seen: list[Seen] = []
     with _screen() as screen:
         while True:

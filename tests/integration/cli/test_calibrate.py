@@ -134,7 +134,7 @@ def test_somebody_elses_traffic_stops_it_unless_one_insists(file: Path, server: 
         (("--endpoint", "gpu-z"), "no endpoint 'gpu-z'; known: gpu-a"),
         (("--pool", "nope"), "no pool 'nope'; known: main"),
         (("--model", "gpt"), "no model at endpoint 'gpu-a' 'gpt'; known: fake-chat, fake-embed"),
-        (("--chart", "knee.jpg"), "a chart is a .png or an .svg file"),
+        (("--chart", "knee.jpg"), "a chart is a .png or .svg file"),
         (("--target-p95-ms", "5"), "the target of 5 ms can never be kept"),
     ],
 )

@@ -238,6 +238,7 @@ def test_who_waits_is_told_when_the_budget_is_spent(stack: Rig, problems: Write)
         (("--scorer", "numeric", "--fail-under", "f1=1"), "the metrics here: numeric"),
         (("--scorer", "numeric", "--fail-under", "numeric"), "--fail-under wants METRIC=VALUE"),
         (("--scorer", "numeric", "--html", "no/where.html"), "there is no such folder"),
+        (("--scorer", "numeric", "--html", "problems.jsonl"), "a page is a .html"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_loaded(
