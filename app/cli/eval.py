@@ -223,6 +223,23 @@ def show(
 def compare(
     first: Annotated[str, typer.Argument(metavar="RUN", help="What was: its key or its id.")],
     second: Annotated[str, typer.Argument(metavar="RUN", help="What is compared to it.")],
+    margin: Annotated[
+        list[str] | None,
+        option(
+            "Test that the second is no worse by more than this, such as 0.02 or numeric=0.02; "
+            "exit status 1 where that is not shown; may be given again.",
+            _VERDICT,
+            metavar="[METRIC=]VALUE",
+        ),
+    ] = None,
+    shared_only: Annotated[
+        bool,
+        option(
+            "Compare what both have, where they are over different items.",
+            _VERDICT,
+            "--shared-only",
+        ),
+    ] = False,
     flips: Annotated[
         int, option("Items shown whose score changed; default: 20.", _VERDICT, min=0)
     ] = 20,
@@ -234,25 +251,29 @@ def compare(
     config: Config = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Compare two runs over the items that they share: paired tests, and the items that flipped.
+    """Compare two runs over the same items: paired tests, and the items that flipped.
 
-    --fail-under looks at the second run. Exit status 1 where one of them has no verdict, or a
-    metric is under what is asked.
+    --fail-under looks at the second run. Exit status 1 where one of them has no verdict, a metric
+    is under what is asked, or the second is not shown to be within the margin.
     """
-    from app.cli.parts.eval_asked import least
+    from app.cli.parts.eval_asked import least, margins
     from app.cli.parts.eval_view import pair_document, print_pair, verdict
 
     check_page(html, force=force)
     with wiring_for(config, data) as wiring:
-        pair = wiring.evaluation.pair(first, second, max_errors)
-    wanted = least(fail_under or (), pair.comparison.metrics)
-    judged = verdict((pair.first, pair.second), pair.second.summary, wanted)
+        pair = wiring.evaluation.pair(
+            first, second, max_errors, margins=margins(margin or ()), shared_only=shared_only
+        )
+        flipped = wiring.evaluation.flipped(pair) if html is not None or as_json else {}
+    differences = pair.comparison.metrics
+    wanted = least(fail_under or (), differences)
+    judged = verdict((pair.first, pair.second), pair.second.summary, wanted, differences)
     if html is not None:
         from app.cli.parts.eval_page import pair_page
 
-        _write(html, pair_page(pair, judged))
+        _write(html, pair_page(pair, judged, flipped))
     if as_json:
-        render.json_document(pair_document(pair, judged))
+        render.json_document(pair_document(pair, judged, flipped))
     else:
         print_pair(pair, judged, flips)
     if not judged.passed:

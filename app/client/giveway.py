@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
@@ -219,10 +219,23 @@ class Giveway:
         return self._wiring.evaluation.run(str(reference), most_unscored)
 
     def compare(
-        self, first: str | int, second: str | int, most_unscored: float = MOST_UNSCORED
+        self,
+        first: str | int,
+        second: str | int,
+        most_unscored: float = MOST_UNSCORED,
+        *,
+        margin: float | Mapping[str, float] | None = None,
+        shared_only: bool = False,
     ) -> Pair:
-        """Two evaluations over the items that they share: paired tests, and the flips."""
-        return self._wiring.evaluation.pair(str(first), str(second), most_unscored)
+        """Two evaluations over the same items: paired tests, and the flips. `margin`: by how much
+        the second may be worse, of all metrics or by metric. StateConflict: they are over different
+        items, which `shared_only` allows."""
+        margins: dict[str | None, float] = {}
+        if margin is not None:
+            margins.update(margin.items() if isinstance(margin, Mapping) else [(None, margin)])
+        return self._wiring.evaluation.pair(
+            str(first), str(second), most_unscored, margins=margins, shared_only=shared_only
+        )
 
     def report(self, since_s: float = 3600.0) -> Report:
         """Everything that happened in the last `since_s` seconds."""

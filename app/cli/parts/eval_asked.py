@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,4 +194,23 @@ def least(texts: Sequence[str], metrics: Collection[str]) -> dict[str, float]:
             raise UsageError(
                 f"--fail-under names {name!r}; the metrics here: {', '.join(sorted(metrics))}"
             )
+    return found
+
+
+def margins(texts: Sequence[str]) -> dict[str | None, float]:
+    """Margins by metric from `numeric=0.02`; from `0.02` alone, under None, that of all others.
+    UsageError: another shape."""
+    found: dict[str | None, float] = {}
+    for text in texts:
+        name, _, value = text.rpartition("=")
+        try:
+            margin = float(value)
+        except ValueError:
+            margin = math.nan
+        if not 0 < margin < 1:
+            raise UsageError(
+                f"--margin wants a share of 1, such as 0.02 or numeric=0.02 for two points; "
+                f"not {text!r}"
+            )
+        found[name or None] = margin
     return found

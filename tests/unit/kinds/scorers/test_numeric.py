@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.kinds.scorers.base import Case, State
-from app.kinds.scorers.numeric import SCORER, NumericOptions, final_number
+from app.kinds.scorers.final_number import final_number
+from app.kinds.scorers.numeric import SCORER, NumericOptions
 
 GSM8K = Path(__file__).parents[5] / "shared" / "data" / "gsm8k_test.jsonl"
 
