@@ -47,7 +47,7 @@ class Outlook:
 
 
 def outlook(job: Due, places: int, now: datetime) -> Outlook | None:
-    """What becomes of `job` on `places`; None: it is done, or nothing of it is, to tell its pace."""
+    """What becomes of `job` on `places`; None: nothing is left, or nothing tells its pace."""
     if job.remaining <= 0 or job.done == 0 or job.place_s <= 0:
         return None
     places = max(1, places)
