@@ -43,8 +43,8 @@ def decide(
 
     `override` is an operator's limit (the caller checks its expiry); `deadline_places` is how many
     batch requests the jobs with a deadline need in flight to make it, of which a quarter of the
-    capacity is granted at most, and while people miss their target none (see `deadline`). UnknownName: there is no
-    policy of that name.
+    capacity is granted at most, and while people miss their target none (see `deadline`).
+    UnknownName: there is no policy of that name.
     """
     law = named(policy.name)
     if policy.edition > 1:
