@@ -28,6 +28,7 @@ def _pool(pool: PoolSettings, settings: Settings) -> Pool:
         first_token_target_ms=pool.first_token_target_ms or pool.target_p95_ms,
         per_token_target_ms=pool.per_token_target_ms or _PER_TOKEN_MS,
         people_capacity=pool.people_capacity,
+        deadline_before_people=pool.deadline_before_people,
         short_output_tokens=pool.short_output_tokens,
         rps_threshold=throttle.rps_threshold,
         window_s=throttle.window_s,

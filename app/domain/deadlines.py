@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,40 @@ class Due:
     remaining: int
     done: int
     place_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """A job with a deadline, at the pace of its places: when it is done with the `places` that it
+    has, and how many it `needs` to make it; None: the deadline has passed."""
+
+    done_at: datetime
+    deadline_at: datetime
+    places: int
+    needs: int | None
+
+    @property
+    def late_s(self) -> float:
+        """Seconds past the deadline; 0 where it is made."""
+        return max(0.0, (self.done_at - self.deadline_at).total_seconds())
+
+    def __str__(self) -> str:
+        if not self.late_s:
+            return "will be met"
+        if self.needs is None:
+            return "has passed"
+        has = f"{self.places} place" + ("" if self.places == 1 else "s")
+        return f"cannot be met with {has}, {self.needs} would make it"
+
+
+def outlook(job: Due, places: int, now: datetime) -> Outlook | None:
+    """What becomes of `job` on `places`; None: nothing is left, or nothing tells its pace."""
+    if job.remaining <= 0 or job.done == 0 or job.place_s <= 0:
+        return None
+    places = max(1, places)
+    left_s = job.remaining * (job.place_s / job.done) / places
+    needs = None if job.deadline_at <= now else _places(job, now)
+    return Outlook(now + timedelta(seconds=left_s), job.deadline_at, places, needs)
 
 
 def places_needed(jobs: Sequence[Due], now: datetime) -> int | None:

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
+from app import clock
 from app.domain.fingerprint import fingerprint
 from app.domain.results import Item
 from app.errors import Conflict, NotFound, StateConflict, UsageError
 from app.kinds.base import checked
 from app.kinds.registry import kind as kind_named
+from app.services import made
 from app.services.submission import JobRequest
 from app.storage.collection_store import CollectionStats, CollectionStore
 from app.storage.database import Database
 from app.storage.item_store import Row
 from app.storage.ledger_store import LedgerStore
-from app.storage.vector_index import build_index, drop_index
+from app.storage.vector_index import INDEXING, build_index, drop_index
 from app.storage.vector_store import Collection, VectorStore
 from app.storage.verify_store import Faulty, VerifyStore
 
 _SHOWN = 20
 _AT_ONCE = 2000
 _NAME_LENGTH = 63
+_INDEXING_S = 20.0
+"""How long a person's command waits for whoever builds or drops an index."""
+_PAUSE_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +79,9 @@ class Collections:
         has it. `params` are the embedding's parameters where the newest job's are not meant.
         """
         collection = self._found(name)
-        # Two connections: while rows are copied in, theirs can be read by nobody else.
-        with self._database.transaction() as reading, self._database.transaction() as tx:
-            for connection in (reading, tx):
-                connection.execute(text("SET LOCAL statement_timeout = 0"))
-            jobs = LedgerStore(tx).newest_jobs(collection.id)
+        # No transaction around it: the source may be slow, and what is compared stands on disk.
+        with self._database.session() as own:
+            jobs = LedgerStore(own).newest_jobs(collection.id)
             given: Iterable[tuple[Iterator[Item], dict[str, Any]]]
             if items is None:
                 gone = next((job.key for job in jobs if not job.kept), None)
@@ -86,8 +91,7 @@ class Collections:
                         "([retention] keep_jobs_days); compare with the source itself: giveway "
                         f"embeddings verify {name} FILE, or --source URL"
                     )
-                ledger = LedgerStore(reading)
-                given = ((ledger.given(job.id), job.params) for job in jobs)
+                given = ((made.given(self._database, job.id), job.params) for job in jobs)
                 against = f"the ledger of {len(jobs)} " + ("job" if len(jobs) == 1 else "jobs")
             else:
                 how = params or (jobs[0].params if jobs else None)
@@ -97,12 +101,12 @@ class Collections:
                         "texts are embedded; submit the source again instead"
                     )
                 given, against = [(iter(items), how)], "the source"
-            comparison = VerifyStore(tx)
-            count = comparison.stage_source(_as_embedded(given))
-            faults = comparison.compared(collection.id, _SHOWN)
-            for one in comparison.faulty(collection.id, _AT_ONCE):
-                faults[one.fault] = _added(faults.get(one.fault), one)
-            vectors = CollectionStore(tx).stats(name)[0].vectors
+            with VerifyStore(own).beside(_as_embedded(given)) as comparison:
+                faults = comparison.compared(collection.id, _SHOWN)
+                for one in comparison.faulty(collection.id, _AT_ONCE):
+                    faults[one.fault] = _added(faults.get(one.fault), one)
+                count = comparison.staged
+            vectors = CollectionStore(own).stats(name)[0].vectors
         return Verified(name, count, against, vectors, faults)
 
     def reembedding(
@@ -194,13 +198,31 @@ class Collections:
         found = self._found(name)
         if found.dimension is None:
             raise UsageError(f"collection {name!r} holds no vectors yet")
-        if not self.stats(name)[0].indexed:
-            self.drop_index(found.id)
-        self._database.alone(build_index(found.id, found.dimension))
+        with self._indexing() as own:
+            if not CollectionStore(own).stats(name)[0].indexed:
+                own.execute(drop_index(found.id))
+            own.execute(build_index(found.id, found.dimension))
 
     def drop_index(self, collection_id: int) -> None:
         """Drop the collection's index; nothing happens where there is none."""
-        self._database.alone(drop_index(collection_id))
+        with self._indexing() as own:
+            own.execute(drop_index(collection_id))
+
+    @contextmanager
+    def _indexing(self) -> Iterator[Connection]:
+        """A session that alone builds and drops indexes. Conflict: another goes on doing so."""
+        give_up_at = clock.monotonic_s() + _INDEXING_S
+        while True:
+            with self._database.guarded(INDEXING) as own:
+                if own is not None:
+                    yield own
+                    return
+            if clock.monotonic_s() > give_up_at:
+                raise Conflict(
+                    "an index is being built, which takes minutes; `giveway doctor` says what it "
+                    "waits for, if it waits; try again after it"
+                )
+            threading.Event().wait(_PAUSE_S)
 
     def _found(self, name: str) -> Collection:
         with self._database.transaction() as tx:
@@ -228,10 +250,8 @@ class CollectionItems:
         return self._content
 
     def rows(self) -> Iterator[Row]:
-        """(key, payload), by key, over a connection of its own."""
-        with self._database.transaction() as tx:
-            tx.execute(text("SET LOCAL statement_timeout = 0"))
-            yield from LedgerStore(tx).items_of(self._collection_id)
+        """(key, payload), by key, a page at a time."""
+        return made.items_of(self._database, self._collection_id)
 
     def skipped(self) -> int:
         """None."""

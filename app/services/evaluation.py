@@ -12,6 +12,7 @@ from app.domain.evaluation.summary import Summary, refusal, summarised
 from app.domain.jobs import Job
 from app.errors import NotFound, StateConflict, UnknownName
 from app.kinds.scorers.registry import scorer
+from app.services import made
 from app.services.kept import check_kept
 from app.storage.database import Database
 from app.storage.evaluation_store import EvaluationStore
@@ -128,8 +129,7 @@ class Evaluation:
 
     def shown(self, job_id: int) -> Generator[Any, None, None]:
         """Each item with its question, expected answer, answers and scores, streamed."""
-        with self._database.transaction() as tx:
-            yield from EvaluationStore(tx).shown(job_id)
+        return made.evaluated(self._database, job_id)
 
 
 def _of_metrics(margins: Mapping[str | None, float], metrics: Collection[str]) -> dict[str, float]:

@@ -93,6 +93,9 @@ class Examining:
         holders = look.at(Code.SNAPSHOTS, lambda store: store.holders())
         if holders is not None:
             found += vacuum.snapshots(holders, old_snapshot_s)
+        waiting = look.at(Code.BLOCKED, lambda store: store.blocked())
+        if waiting is not None:
+            found += vacuum.blocked(waiting)
         rows = look.at(Code.DEAD_ROWS, lambda store: store.rows())
         if rows is not None:
             found += vacuum.dead_rows(rows, autovacuum=row.autovacuum)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from sqlalchemy import text
+from sqlalchemy import Connection
 
 from app.domain.indexing import IndexRules, Move, move
 from app.storage.database import Database
-from app.storage.vector_index import IndexFacts, build_index, drop_index, index_facts
+from app.storage.vector_index import INDEXING, IndexFacts, build_index, drop_index, index_facts
 
 log = logging.getLogger(__name__)
-
-_LOCK = text("SELECT pg_try_advisory_xact_lock(hashtextextended('giveway.indexing', 0))")
 
 
 class Indexing:
@@ -25,17 +23,15 @@ class Indexing:
     def sweep(self) -> dict[str, str]:
         """Build and drop what is due; what was done, by collection.
 
-        The lock is held on a connection of its own for as long as an index takes to be built.
+        The lock is held for as long as an index takes to be built, by the session that builds it.
         """
-        with self._database.transaction() as guard:
-            guard.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))
-            if not guard.execute(_LOCK).scalar_one():
+        with self._database.guarded(INDEXING) as own:
+            if own is None:
                 return {}
-            with self._database.transaction() as tx:
-                found = index_facts(tx, self._rules.worth)
+            found = index_facts(own, self._rules.worth)
             due = {one.name: self._due(one) for one in found}
             for one in found:
-                self._carry_out(one, due[one.name])
+                self._carry_out(own, one, due[one.name])
         return {name: what.value for name, what in due.items() if what is not Move.KEEP}
 
     def _due(self, one: IndexFacts) -> Move:
@@ -43,13 +39,12 @@ class Indexing:
             return Move.KEEP
         return move(one.vectors, one.coming, indexed=one.indexed, rules=self._rules)
 
-    def _carry_out(self, one: IndexFacts, what: Move) -> None:
+    @staticmethod
+    def _carry_out(own: Connection, one: IndexFacts, what: Move) -> None:
         if what is Move.KEEP:
             return
         log.info("collection %s: %s its index", one.name, what.value)
+        # What is left of a build that a restart cut short is of no use.
+        own.execute(drop_index(one.id))
         if what is Move.BUILD and one.dimension is not None:
-            # What is left of a build that a restart cut short is of no use.
-            self._database.alone(drop_index(one.id))
-            self._database.alone(build_index(one.id, one.dimension))
-        else:
-            self._database.alone(drop_index(one.id))
+            own.execute(build_index(one.id, one.dimension))

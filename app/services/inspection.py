@@ -9,6 +9,7 @@ from typing import Any
 
 from app import clock
 from app.domain.chunks import Chunk
+from app.domain.deadlines import Outlook, outlook
 from app.domain.jobs import CLAIMABLE, Job, JobState, Progress
 from app.domain.routing import HEALTHY
 from app.domain.throttle.kv import Kv
@@ -47,6 +48,8 @@ class JobView:
     failures: dict[str, int]
     waits: str | None = None
     """Why nothing of it may be claimed though its state allows it; None: nothing holds it back."""
+    outlook: Outlook | None = None
+    """When it is done, beside its deadline; None: it has none, or nothing tells yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,11 @@ class Inspection:
             progress = ProgressStore(tx).progress([job.id])[job.id]
             failures = ResultStore(tx).failure_codes(job.id) if progress.failed else {}
             held = held_back(tx, job, clock.now()) if claimable(job) else None
+            due = TurnStore(tx).due_of(job.id, job.pool) if job.deadline_at else None
+        seen = None if due is None else outlook(due, progress.in_flight, clock.now())
         limit, reason = self._limit_of(job.pool)
         waits = None if held is None else str(held)
-        return JobView(job, progress, limit, reason, failures, waits)
+        return JobView(job, progress, limit, reason, failures, waits, seen)
 
     def held_back(self, pool: str, most: int = 20) -> list[tuple[Job, str]]:
         """The pool's jobs that could run but for what holds them back, and what that is."""

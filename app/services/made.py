@@ -1,20 +1,56 @@
-"""What was made, streamed from one transaction: results of a job, vectors of a collection."""
+"""What was made, page by page, however slow its reader: results of a job, vectors, items."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from typing import Any
 
+from app.domain.results import Item
 from app.errors import NotFound
 from app.storage.database import Database
+from app.storage.evaluation_store import EvaluationStore
+from app.storage.item_store import Row
+from app.storage.ledger_store import LedgerStore
+from app.storage.paging import paged
 from app.storage.result_store import ResultStore
 from app.storage.vector_store import VectorStore
+
+_BEFORE_ALL = ("", -1)
 
 
 def results(database: Database, job_id: int) -> Generator[dict[str, Any], None, None]:
     """Every result of a job: key, status, code, error, tokens, output."""
-    with database.transaction() as tx:
-        yield from ResultStore(tx).exported(job_id)
+    rows = paged(
+        database, lambda tx, seq: ResultStore(tx).exported(job_id, seq), 0, lambda row: row[0]
+    )
+    return (row for _, row in rows)
+
+
+def evaluated(database: Database, job_id: int) -> Generator[Any, None, None]:
+    """Each item of a run with its question, expected answer, answers and scores."""
+    return paged(
+        database,
+        lambda tx, seq: EvaluationStore(tx).shown(job_id, seq),
+        0,
+        lambda row: int(row.seq),
+    )
+
+
+def given(database: Database, job_id: int) -> Generator[Item, None, None]:
+    """The items of a job that got a vector."""
+    return paged(
+        database, lambda tx, seq: LedgerStore(tx).given(job_id, seq), 0, lambda item: item.seq
+    )
+
+
+def items_of(database: Database, collection_id: int) -> Generator[Row, None, None]:
+    """(key, payload as JSON) of every item of a collection, by key."""
+    return paged(
+        database,
+        lambda tx, place: LedgerStore(tx).items_of(collection_id, place),
+        _BEFORE_ALL,
+        lambda row: (row[0], 0),
+    )
 
 
 def vectors(
@@ -26,8 +62,14 @@ def vectors(
         if found is None:
             known = ", ".join(c["name"] for c in VectorStore(tx).listed()) or "none"
             raise NotFound(f"no collection {collection!r}; known: {known}")
-        for key, piece, content_hash, vector in VectorStore(tx).exported(found.id):
-            yield key, piece, content_hash, found.model, vector
+    rows = paged(
+        database,
+        lambda tx, place: VectorStore(tx).exported(found.id, place),
+        _BEFORE_ALL,
+        lambda row: (row[0], row[1]),
+    )
+    for key, piece, content_hash, vector in rows:
+        yield key, piece, content_hash, found.model, vector
 
 
 def has_pieces(database: Database, collection: str) -> bool:

@@ -29,6 +29,9 @@ class PoolSettings(Group):
     people_capacity: Count | None = None
     """Interactive requests in flight that are slow without any batch; `giveway calibrate` measures
     it. Who came into such a crowd is not late because of batch. None: not known."""
+    deadline_before_people: bool = False
+    """Whether jobs with a deadline hold their places (a quarter of what the pool bears at most)
+    also while people miss their target. Otherwise they stand back then."""
     policy: str | None = None
     """None: `[throttle] policy`."""
     options: dict[str, float] = Field(default_factory=dict)

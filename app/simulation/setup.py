@@ -68,6 +68,8 @@ class Setup:
     """Whether batch calls are timed, and speak for people where those are few."""
     memory: bool = True
     """Whether the endpoint tells how large its KV memory is."""
+    deadline_places: int | None = None
+    """Places that jobs with a deadline need all the time to make it. None: no job has one."""
     limits: tuple[float, ...] | None = None
     """A limit for each second from 0 on, obeyed at claims instead of a policy's (the oracle)."""
 

@@ -93,11 +93,13 @@ class Window:
         bound = math.inf if people_capacity is None else people_capacity
         cut_s = -math.inf if answered_at is None else t - (now.at - answered_at).total_seconds()
         xs: list[float] = []
+        everybody: list[float] = []
         whole: list[float] = []
         over = left_out = waiting = late = misses = 0
-        oldest_ms = 0.0
+        oldest_ms = longest_ms = 0.0
         for _, call in self.ended:
             over += call.x > 1.0
+            everybody.append(call.x)
             if call.ahead < bound:
                 xs.append(call.x)
                 misses += call.x > MISS_X and call.submitted_at >= cut_s
@@ -109,8 +111,11 @@ class Window:
             sample = sample_of(call, t)
             x = x_of(sample, self.policy) or 0.0
             over += x > 1.0
+            everybody.append(x)
             waits = call.first_at is None and call.streams
             waiting += waits
+            if waits:
+                longest_ms = max(longest_ms, sample.age_ms)
             if call.ahead >= bound:
                 left_out += 1
                 continue
@@ -138,6 +143,8 @@ class Window:
             misses=misses,
             nears=sum(x > NEAR_X for x in xs),
             x_p95=nearest_rank(xs, 0.95),
+            everybody_x_p95=nearest_rank(sorted(everybody), 0.95),
+            everybody_waits_s=longest_ms / 1000.0,
             not_attributable=left_out,
             waiting=waiting,
             waiting_over_target=late,

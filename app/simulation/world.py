@@ -250,7 +250,14 @@ class World:
             self._take_back(t)
         elif not gone and not self._fault_on(t, "silent"):
             reading = None if self._fault_on(t, "blind") else self._reading(t)
-            decision = decide(self.state, reading, setup.policy, setup.bounds, self._now(t))
+            decision = decide(
+                self.state,
+                reading,
+                setup.policy,
+                setup.bounds,
+                self._now(t),
+                deadline_places=setup.deadline_places,
+            )
             self.state = decision.state
             self._take_back(t)
         self._claim(t)

@@ -23,6 +23,8 @@ T = TypeVar("T")
 _IDLE_IN_TRANSACTION_S = 30
 _OWN_S = 30.0
 """How long a thread waits for one of this process's connections."""
+_KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+"""A connection on which nothing is said for long is known to be there, or ends, within a minute."""
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 2.0
 
@@ -84,6 +86,7 @@ class Database:
                 "options": options,
                 # Twice is enough to prepare: the hot statements are few and come again and again.
                 "prepare_threshold": 2,
+                **_KEEPALIVE,
             },
         )
 
@@ -94,20 +97,8 @@ class Database:
         Never open one around a call to an endpoint. Raises DatabaseUnavailable when the server
         does not answer or went away; what was not committed then did not happen.
         """
-        try:
-            with self.engine.begin() as connection:
-                yield connection
-        except OperationalError as error:
-            raise DatabaseUnavailable(f"Postgres does not answer: {_first_line(error)}") from error
-        except NoConnectionLeft as error:
-            raise DatabaseUnavailable(
-                f"all {self._connections} connections of this process were in use for {_OWN_S:g} s;"
-                " see [database] connections"
-            ) from error
-        except DBAPIError as error:
-            if error.connection_invalidated:
-                raise DatabaseUnavailable(f"Postgres went away: {_first_line(error)}") from error
-            raise
+        with self._named(), self.engine.begin() as connection:
+            yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -135,17 +126,69 @@ class Database:
             threading.Event().wait(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
+    @contextmanager
+    def session(self) -> Iterator[Connection]:
+        """A connection with no transaction around its statements: each is one of its own, however
+        long it takes. For slow work: between two of them no snapshot is kept, and nothing locked.
+        """
+        with (
+            self._named(),
+            self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as own,
+        ):
+            own.execute(text("SET statement_timeout = 0"))
+            try:
+                yield own
+            finally:
+                if not own.invalidated:
+                    own.execute(text("RESET statement_timeout"))
+
+    @contextmanager
+    def guarded(self, lock: str) -> Iterator[Connection | None]:
+        """A `session` that holds `lock`, as no other does; None: another does.
+
+        The work goes over the same connection: the lock lives as long as what it guards, and no
+        transaction is open beside it that a CREATE INDEX CONCURRENTLY would wait for.
+        """
+        with self.session() as own:
+            if not own.execute(_TRY_LOCK, {"lock": lock}).scalar_one():
+                yield None
+                return
+            try:
+                yield own
+            finally:
+                self._unlock(own, lock)
+
+    @staticmethod
+    def _unlock(own: Connection, lock: str) -> None:
+        """Give the lock up, if need be with the connection: another's work must not find it."""
+        if own.invalidated:
+            return
+        try:
+            own.execute(_UNLOCK, {"lock": lock})
+        except DBAPIError:
+            own.invalidate()
+
     def alone(self, statement: str) -> None:
         """Run a statement that Postgres takes only outside a transaction, however long it takes."""
+        with self.session() as own:
+            own.execute(text(statement))
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """DatabaseUnavailable for what the driver and the pool call otherwise."""
         try:
-            with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as own:
-                own.execute(text("SET statement_timeout = 0"))
-                try:
-                    own.execute(text(statement))
-                finally:
-                    own.execute(text("RESET statement_timeout"))
+            yield
         except OperationalError as error:
             raise DatabaseUnavailable(f"Postgres does not answer: {_first_line(error)}") from error
+        except NoConnectionLeft as error:
+            raise DatabaseUnavailable(
+                f"all {self._connections} connections of this process were in use for {_OWN_S:g} s;"
+                " see [database] connections"
+            ) from error
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise DatabaseUnavailable(f"Postgres went away: {_first_line(error)}") from error
+            raise
 
     def close(self) -> None:
         """Close this process's connections."""
@@ -153,6 +196,10 @@ class Database:
             if self._engine is not None and self._pid == os.getpid():
                 self._engine.dispose()
             self._engine = None
+
+
+_TRY_LOCK = text("SELECT pg_try_advisory_lock(hashtextextended(:lock, 0))")
+_UNLOCK = text("SELECT pg_advisory_unlock(hashtextextended(:lock, 0))")
 
 
 def database_now(tx: Connection) -> datetime:

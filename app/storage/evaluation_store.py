@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, text
+
+from app.storage.paging import ROWS
 
 
 class EvaluationStore:
@@ -17,15 +19,14 @@ class EvaluationStore:
     def scored(self, job_id: int) -> Iterator[Any]:
         """Each item in order: key, content (equal where question and expected answer are), status
         (None: no result yet), code, scores; streamed, without any text."""
-        yield from self._streamed(_SCORED, job_id)
-
-    def shown(self, job_id: int) -> Iterator[Any]:
-        """Each item with a result in order: key, status, code, question, expected, output."""
-        yield from self._streamed(_SHOWN, job_id)
-
-    def _streamed(self, statement: Any, job_id: int) -> Iterator[Any]:
         streamed = self._tx.execution_options(stream_results=True, max_row_buffer=2000)
-        yield from streamed.execute(statement, {"job_id": job_id})
+        yield from streamed.execute(_SCORED, {"job_id": job_id})
+
+    def shown(self, job_id: int, after: int) -> Sequence[Any]:
+        """A page of items with a result, those after seq `after`: seq, key, status, code, question,
+        expected, output."""
+        values = {"job_id": job_id, "after": after, "most": ROWS}
+        return self._tx.execute(_SHOWN, values).all()
 
 
 _SCORED = text("""
@@ -38,8 +39,8 @@ _SCORED = text("""
 """)
 
 _SHOWN = text("""
-    SELECT i.key, r.status, r.code, i.payload->'text' AS question,
+    SELECT i.seq, i.key, r.status, r.code, i.payload->'text' AS question,
            i.payload->'expected' AS expected, r.output
     FROM items i JOIN results r ON r.job_id = i.job_id AND r.seq = i.seq
-    WHERE i.job_id = :job_id ORDER BY i.seq
+    WHERE i.job_id = :job_id AND i.seq > :after ORDER BY i.seq LIMIT :most
 """)

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection, text
 
-from app.domain.examination.vacuum import Holder, Keeper, TableRows
+from app.domain.examination.vacuum import Blocked, Holder, Keeper, TableRows
 from app.domain.examination.work import LOADING_S, TRIED, EndpointNow, JobNow, PoolNow, Receiver
 from app.domain.health import Breaker
 from app.domain.jobs import PAUSED_BY_HAND
@@ -65,6 +65,10 @@ class ExaminationStore:
         """Sessions, prepared transactions and slots that keep old rows of this database, or locks,
         or may do so: this session and running vacuums are none."""
         return [_holder(row) for row in self._tx.execute(_HOLDERS).mappings()]
+
+    def blocked(self) -> list[Blocked]:
+        """Sessions of this database that wait for others, and for whom."""
+        return [Blocked(**row) for row in self._tx.execute(_BLOCKED).mappings()]
 
     def rows(self) -> list[TableRows]:
         """How many rows of our hot tables are dead."""
@@ -155,7 +159,9 @@ _HOLDERS = text("""
             AS who,
         CAST(extract(epoch FROM clock_timestamp() - a.xact_start) AS float8) AS age_s,
         greatest(age(a.backend_xid), age(a.backend_xmin)) AS xids,
-        coalesce(a.state LIKE 'idle in transaction%', false) AS idle,
+        CASE WHEN a.state LIKE 'idle in transaction%'
+            THEN CAST(extract(epoch FROM clock_timestamp() - a.state_change) AS float8)
+        END AS idle_s,
         a.backend_type IS NULL AS hidden
     FROM pg_stat_activity a
     WHERE a.pid <> pg_backend_pid()
@@ -166,12 +172,41 @@ _HOLDERS = text("""
     UNION ALL
     SELECT 'prepared', gid, owner,
         CAST(extract(epoch FROM clock_timestamp() - prepared) AS float8), age(transaction),
-        false, false
+        NULL, false
     FROM pg_prepared_xacts WHERE database = current_database()
     UNION ALL
     SELECT 'slot', slot_name, CASE WHEN active THEN 'in use' ELSE 'unused' END, NULL,
-        greatest(age(xmin), age(catalog_xmin)), false, false
+        greatest(age(xmin), age(catalog_xmin)), NULL, false
     FROM pg_replication_slots WHERE xmin IS NOT NULL OR catalog_xmin IS NOT NULL
+""")
+
+# What somebody runs may hold their texts: it is told by its sort only.
+_BLOCKED = text("""
+    WITH sessions AS (
+        SELECT a.pid, a.datname,
+            concat_ws(' of ', coalesce(nullif(a.application_name, ''), a.backend_type), a.usename)
+                AS who,
+            CASE WHEN i.pid IS NOT NULL
+                    THEN 'builds an index' || coalesce(' (' || i.phase || ')', '')
+                WHEN a.state LIKE 'idle in transaction%' THEN 'idles in a transaction'
+                WHEN v.pid IS NOT NULL THEN 'vacuums'
+                WHEN a.query IS NULL OR a.query = '' THEN 'runs something'
+                ELSE 'runs ' || upper(substring(a.query FROM '^ *([A-Za-z]+)')) END AS does,
+            CAST(extract(epoch FROM clock_timestamp() - CASE WHEN a.state LIKE 'idle in trans%'
+                THEN a.state_change ELSE a.query_start END) AS float8) AS since_s
+        FROM pg_stat_activity a
+        LEFT JOIN pg_stat_progress_create_index i ON i.pid = a.pid
+        LEFT JOIN pg_stat_progress_vacuum v ON v.pid = a.pid)
+    SELECT s.pid, s.who, coalesce(s.does, 'runs something') AS does,
+        coalesce(CAST(extract(epoch FROM clock_timestamp() - (
+            SELECT min(l.waitstart) FROM pg_locks l WHERE l.pid = s.pid AND NOT l.granted
+        )) AS float8), s.since_s, 0) AS waits_s,
+        nullif(b.pid, 0) AS by, coalesce(o.who, '') AS by_who,
+        coalesce(o.does, 'runs something') AS by_does, coalesce(o.since_s, 0) AS by_s
+    FROM sessions s
+    CROSS JOIN LATERAL (SELECT DISTINCT unnest(pg_blocking_pids(s.pid)) AS pid) AS b
+    LEFT JOIN sessions o ON o.pid = b.pid
+    WHERE s.datname = current_database() AND s.pid <> pg_backend_pid()
 """)
 
 _ROWS = text("""

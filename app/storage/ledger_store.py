@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +10,7 @@ from sqlalchemy import Connection, text
 
 from app.domain.results import Item
 from app.storage.item_store import Row
+from app.storage.paging import ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +34,17 @@ class LedgerStore:
         rows = self._tx.execute(_NEWEST, {"id": collection_id})
         return [NewestJob(row.id, row.key, row.params, row.kept) for row in rows]
 
-    def given(self, job_id: int) -> Iterator[Item]:
-        """The items of a job that got a vector, streamed."""
-        rows = self._tx.execution_options(stream_results=True, max_row_buffer=2000).execute(
-            _GIVEN, {"job_id": job_id}
-        )
-        for row in rows:
-            yield Item(row.seq, row.key, row.payload)
+    def given(self, job_id: int, after: int) -> list[Item]:
+        """A page of the items of a job that got a vector: those after seq `after`."""
+        rows = self._tx.execute(_GIVEN, {"job_id": job_id, "after": after, "most": ROWS})
+        return [Item(row.seq, row.key, row.payload) for row in rows]
 
-    def items_of(self, collection_id: int) -> Iterator[Row]:
-        """(key, payload as JSON) of every item with vectors, by key, streamed."""
-        rows = self._tx.execution_options(stream_results=True, max_row_buffer=2000).execute(
-            _ITEMS_OF, {"id": collection_id}
-        )
-        for row in rows:
-            yield row.key, orjson.dumps(row.payload)
+    def items_of(self, collection_id: int, after: tuple[str, int]) -> list[Row]:
+        """A page of (key, payload as JSON) of items with vectors, by key: those after the vector
+        of this key and piece."""
+        values = {"id": collection_id, "key": after[0], "piece": after[1], "most": ROWS}
+        rows = self._tx.execute(_ITEMS_OF, values)
+        return [(row.key, orjson.dumps(row.payload)) for row in rows]
 
     def ledger(self, collection_id: int) -> dict[str, Any]:
         """Of the items with vectors: how many, how many have lost their text, a checksum of them
@@ -69,13 +65,14 @@ _NEWEST = text("""
 _GIVEN = text("""
     SELECT i.seq, i.key, i.payload FROM items i
     JOIN results r ON r.job_id = i.job_id AND r.seq = i.seq AND r.status IN ('done', 'unchanged')
-    WHERE i.job_id = :job_id ORDER BY i.seq
+    WHERE i.job_id = :job_id AND i.seq > :after ORDER BY i.seq LIMIT :most
 """)
 
 _ITEMS_OF = text("""
     SELECT e.key, i.payload FROM embeddings e
     JOIN items i ON i.job_id = e.job_id AND i.seq = e.seq
-    WHERE e.collection_id = :id AND e.piece = 0 ORDER BY e.key
+    WHERE e.collection_id = :id AND e.piece = 0 AND (e.key, e.piece) > (:key, :piece)
+    ORDER BY e.key, e.piece LIMIT :most
 """)
 
 _LEDGER = text("""

@@ -99,6 +99,9 @@ READING = text("""
         count(*) FILTER (WHERE ours AND is_new AND x > 1.0) AS misses,
         count(*) FILTER (WHERE ours AND x > 0.8) AS nears,
         percentile_disc(0.95) WITHIN GROUP (ORDER BY x) FILTER (WHERE ours) AS x_p95,
+        percentile_disc(0.95) WITHIN GROUP (ORDER BY x) AS everybody_x_p95,
+        CAST(coalesce(max(age_ms) FILTER (WHERE NOT ended AND to_first_ms IS NULL AND streams), 0)
+            / 1000 AS float8) AS everybody_waits_s,
         count(x) FILTER (WHERE NOT ours) AS not_attributable,
         count(*) FILTER (WHERE NOT ended AND to_first_ms IS NULL AND streams) AS waiting,
         count(*) FILTER (WHERE NOT ended AND to_first_ms IS NULL AND streams AND ours

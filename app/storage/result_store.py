@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -12,6 +11,7 @@ from sqlalchemy import Connection, text
 from app.domain.chunks import Lease
 from app.domain.results import ItemResult
 from app.storage.database import driver
+from app.storage.paging import ROWS
 
 
 class ResultStore:
@@ -59,12 +59,11 @@ class ResultStore:
         rows = self._tx.execute(_CODES, {"job_id": job_id})
         return {row.code: row.n for row in rows}
 
-    def exported(self, job_id: int) -> Iterator[dict[str, Any]]:
-        """Every result of a job in order: key, status, code, error, tokens, output; streamed."""
-        streamed = self._tx.execution_options(stream_results=True, max_row_buffer=2000)
-        with closing(streamed.execute(_EXPORTED, {"job_id": job_id})) as rows:
-            for row in rows.mappings():
-                yield dict(row)
+    def exported(self, job_id: int, after: int) -> list[tuple[int, dict[str, Any]]]:
+        """A page of a job's results by seq, those after `after`: (seq, what is told of it)."""
+        values = {"job_id": job_id, "after": after, "most": ROWS}
+        rows = (dict(row) for row in self._tx.execute(_EXPORTED, values).mappings())
+        return [(row.pop("seq"), row) for row in rows]
 
 
 def _json(value: Any) -> Any:
@@ -103,7 +102,7 @@ _CODES = text("""
 """)
 
 _EXPORTED = text("""
-    SELECT i.key, r.status, r.code, r.error, r.tokens, r.output FROM results r
+    SELECT r.seq, i.key, r.status, r.code, r.error, r.tokens, r.output FROM results r
     JOIN items i ON i.job_id = r.job_id AND i.seq = r.seq
-    WHERE r.job_id = :job_id ORDER BY r.seq
+    WHERE r.job_id = :job_id AND r.seq > :after ORDER BY r.seq LIMIT :most
 """)

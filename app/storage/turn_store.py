@@ -59,12 +59,19 @@ class TurnStore:
 
     def due(self, pool: str) -> list[Due]:
         """The pool's jobs with a deadline that may run now, and the pace they have made."""
+        return list(self._due(pool).values())
+
+    def due_of(self, job_id: int, pool: str) -> Due | None:
+        """The same of one job; None: it has no deadline, or may not run now."""
+        return self._due(pool).get(job_id)
+
+    def _due(self, pool: str) -> dict[int, Due]:
         rows = self._tx.execute(_DUE, {"pool": pool})
-        return [
-            Due(row.deadline_at, row.remaining, row.done, row.place_s)
+        return {
+            row.id: Due(row.deadline_at, row.remaining, row.done, row.place_s)
             for row in rows
             if is_open(row.window and Window.from_json(row.window), row.now)
-        ]
+        }
 
 
 def _waited_s(since: datetime | None, now: datetime) -> float:
@@ -118,7 +125,7 @@ _SERVED = text("""
 """)
 
 _DUE = text(f"""
-    SELECT j.deadline_at, s.done, j.total - s.ended AS remaining, s.place_s, j.window,
+    SELECT j.id, j.deadline_at, s.done, j.total - s.ended AS remaining, s.place_s, j.window,
         clock_timestamp() AS now
     FROM jobs j CROSS JOIN LATERAL (
         SELECT coalesce(sum(c.ok), 0) AS done,

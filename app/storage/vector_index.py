@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
+
+INDEXING = "giveway.indexing"
+"""The lock of whoever builds or drops an index."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +33,18 @@ def index_name(collection_id: int) -> str:
     return f"ix_embeddings_hnsw_{int(collection_id)}"
 
 
-def build_index(collection_id: int, dimension: int) -> str:
+def build_index(collection_id: int, dimension: int) -> TextClause:
     """The statement that builds it while others read and write; outside any transaction."""
-    return (
+    return text(
         f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {index_name(collection_id)} ON embeddings "
         f"USING hnsw (CAST(vector AS vector({int(dimension)})) vector_cosine_ops) "
         f"WHERE collection_id = {int(collection_id)}"
     )
 
 
-def drop_index(collection_id: int) -> str:
+def drop_index(collection_id: int) -> TextClause:
     """The statement that drops it, built or half-built; outside any transaction."""
-    return f"DROP INDEX CONCURRENTLY IF EXISTS {index_name(collection_id)}"
+    return text(f"DROP INDEX CONCURRENTLY IF EXISTS {index_name(collection_id)}")
 
 
 _INDEX_FACTS = text("""

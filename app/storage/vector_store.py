@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +14,7 @@ from sqlalchemy import Connection, text
 
 from app.errors import CollectionConflict
 from app.storage.database import driver
+from app.storage.paging import ROWS
 
 Vectors = NDArray[np.float32]
 
@@ -179,13 +179,15 @@ class VectorStore:
         """Whether some item has more than one vector."""
         return bool(self._tx.execute(_HAS_PIECES, {"id": collection_id}).scalar_one())
 
-    def exported(self, collection_id: int) -> Iterator[tuple[str, int, bytes, list[float]]]:
-        """(key, piece, content hash, vector) by key and piece, streamed."""
-        streamed = self._tx.execution_options(stream_results=True, max_row_buffer=1000)
-        with closing(streamed.execute(_EXPORTED, {"id": collection_id})) as rows:
-            for row in rows:
-                vector = Vector.from_text(row.vector).to_list()
-                yield row.key, row.piece, bytes(row.content_hash), vector
+    def exported(
+        self, collection_id: int, after: tuple[str, int]
+    ) -> list[tuple[str, int, bytes, list[float]]]:
+        """A page of (key, piece, content hash, vector) by key and piece: those after these two."""
+        values = {"id": collection_id, "key": after[0], "piece": after[1], "most": ROWS}
+        return [
+            (row.key, row.piece, bytes(row.content_hash), Vector.from_text(row.vector).to_list())
+            for row in self._tx.execute(_EXPORTED, values)
+        ]
 
 
 _ENSURE = text("""
@@ -251,5 +253,5 @@ _HAS_PIECES = text("""
 """)
 _EXPORTED = text("""
     SELECT key, piece, content_hash, CAST(vector AS text) AS vector FROM embeddings
-    WHERE collection_id = :id ORDER BY key, piece
+    WHERE collection_id = :id AND (key, piece) > (:key, :piece) ORDER BY key, piece LIMIT :most
 """)

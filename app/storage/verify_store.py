@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 
 from sqlalchemy import Connection, text
 
@@ -20,18 +22,32 @@ class Faulty:
 
 
 class VerifyStore:
-    """Queries on vectors, within the caller's transaction."""
+    """Queries on vectors, over a session of the caller's: `Database.session`."""
 
-    def __init__(self, tx: Connection) -> None:
-        self._tx = tx
+    def __init__(self, own: Connection) -> None:
+        self._tx = own
+        self.staged = 0
+        """Rows that are laid beside."""
 
-    def stage_source(self, rows: Iterable[tuple[str, bytes, int]]) -> int:
-        """Lay what is given beside the collection: (key, content hash, pieces); how many rows.
-
-        Of a key that comes twice the first counts.
+    @contextmanager
+    def beside(self, rows: Iterable[tuple[str, bytes, int]]) -> Iterator[VerifyStore]:
+        """Lay what is given beside the collection while the block runs: (key, content hash,
+        pieces). Of a key that comes twice the first counts. `rows` may be slow: they are copied in
+        pages, and nothing is open meanwhile.
         """
+        self._tx.execute(_DROP_SOURCE)  # What one left whose connection was given back in haste.
         self._tx.execute(_STAGE_SOURCE)
-        count = 0
+        try:
+            rest = iter(rows)
+            while page := list(islice(rest, _AT_ONCE)):
+                self._stage(page)
+            self._tx.execute(text("ANALYZE staged_source"))
+            yield self
+        finally:
+            if not self._tx.invalidated:
+                self._tx.execute(_DROP_SOURCE)
+
+    def _stage(self, page: Sequence[tuple[str, bytes, int]]) -> None:
         with (
             driver(self._tx).cursor() as cursor,
             cursor.copy(
@@ -39,11 +55,9 @@ class VerifyStore:
             ) as copy,
         ):
             copy.set_types(["text", "bytea", "int4"])
-            for row in rows:
+            for row in page:
                 copy.write_row(row)
-                count += 1
-        self._tx.execute(text("ANALYZE staged_source"))
-        return count
+        self.staged += len(page)
 
     def compared(self, collection_id: int, most: int) -> dict[str, tuple[int, list[str]]]:
         """What is staged against what has vectors: counts and the first keys, by fault.
@@ -60,9 +74,11 @@ class VerifyStore:
         return [Faulty(row.key, row.piece, row.fault) for row in rows]
 
 
+_AT_ONCE = 2000
+_DROP_SOURCE = text("DROP TABLE IF EXISTS pg_temp.staged_source")
 _STAGE_SOURCE = text("""
     CREATE TEMP TABLE staged_source (rank bigint GENERATED ALWAYS AS IDENTITY, key text,
-        content_hash bytea, pieces int) ON COMMIT DROP
+        content_hash bytea, pieces int)
 """)
 
 _COMPARED = text("""

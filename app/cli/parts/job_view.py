@@ -26,6 +26,8 @@ def job_document(view: JobView) -> dict[str, Any]:
         "after": view.job.after,
         "window": view.job.window,
         "deadline_at": view.job.deadline_at,
+        "expected_at": None if view.outlook is None else view.outlook.done_at,
+        "late_s": None if view.outlook is None else round(view.outlook.late_s, 3),
         "failures": view.failures,
     }
     return {**summary(view.job, view.progress), **limit, "params": dict(view.job.params)}
@@ -106,7 +108,7 @@ def print_job(
             ("collection", job.params.get("collection")),
             ("state", f"{job.state}{reason}"),
             ("waits", view.waits),
-            ("deadline", render.moment(job.deadline_at)),
+            ("deadline", _deadline(view)),
             ("items", f"{made.done + made.failed:,} of {made.total:,} ({made.share:.1%})"),
             ("unchanged", f"{made.unchanged:,} (no call was needed)" if made.unchanged else None),
             ("empty", f"{made.empty:,} (nothing to send)" if made.empty else None),
@@ -135,6 +137,15 @@ def print_job(
     if chunks:
         typer.echo("")
         print_chunks(chunks)
+
+
+def _deadline(view: JobView) -> str | None:
+    """When it is to be done, and when it will be where that cannot be met."""
+    seen, told = view.outlook, render.moment(view.job.deadline_at)
+    if seen is None or not seen.late_s:
+        return told
+    late = f"done about {render.moment(seen.done_at)}, {render.span(seen.late_s)} late"
+    return f"{told}: {seen}; {late}"
 
 
 def _delivery(one: Mapping[str, Any]) -> str:

@@ -80,7 +80,8 @@ ChunkItems = Annotated[int | None, option("Items leased together.", HOW_RUN, min
 Deadline = Annotated[
     str | None,
     option(
-        "Done by then: 8h, or 2026-12-01T06:00. Holds up to a quarter of the capacity.",
+        "Done by then: 8h, or 2026-12-01T06:00. Holds up to a quarter of the capacity "
+        "while people are well.",
         HOW_RUN,
         metavar="WHEN",
     ),

@@ -25,6 +25,7 @@ class Code(StrEnum):
     CLOCK = "clock"
     CONNECTIONS = "connections"
     SNAPSHOTS = "snapshots"
+    BLOCKED = "blocked"
     DEAD_ROWS = "dead_rows"
     BROKER = "broker"
     EVICTION = "eviction"

@@ -1,4 +1,5 @@
-"""Rules for what makes claims slower by the hour: old snapshots, and the dead rows they keep."""
+"""Rules for what makes claims slower by the hour, or stops work: old snapshots, the dead rows they
+keep, and sessions that wait for others."""
 
 from __future__ import annotations
 
@@ -10,6 +11,10 @@ from app.domain.examination.findings import Code, Finding, counted, error, span,
 
 OLD_S = 300.0
 """A snapshot of so long ago is old, unless told otherwise."""
+IDLE_S = 60.0
+"""Our own sessions are ended sooner when they idle in a transaction: another's is old then."""
+WAITS_S = 5.0
+"""So long no short transaction waits for another."""
 OLD_XIDS = 1_000_000
 """Where no time is known, transactions ago."""
 NEAR_WRAPAROUND = 1_000_000_000
@@ -35,7 +40,8 @@ class Holder:
     `name` is a pid, the transaction's or the slot's name. `age_s` since its transaction began; None
     where that is not known: of slots, and of `hidden` sessions, which our role may not look at.
     `xids`: how many transactions ago its snapshot was made; None: it has none, and keeps locks
-    only. `idle`: it waits for its client in the middle of a transaction.
+    only. `idle_s`: for how long it has waited for its client in the middle of a transaction; None:
+    it is at work.
     """
 
     keeper: Keeper
@@ -43,7 +49,7 @@ class Holder:
     who: str
     age_s: float | None
     xids: int | None
-    idle: bool = False
+    idle_s: float | None = None
     hidden: bool = False
 
 
@@ -56,6 +62,21 @@ class TableRows:
     live: int
     dead: int
     vacuumed_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A session that waits for another, as both are called: what it does, for how long, and what
+    the other has been doing for `by_s`. `by` None: it is a prepared transaction."""
+
+    pid: int
+    who: str
+    does: str
+    waits_s: float
+    by: int | None
+    by_who: str
+    by_does: str
+    by_s: float
 
 
 def snapshots(
@@ -82,21 +103,47 @@ def snapshots(
 
 
 def _is_old(one: Holder, old_s: float, old_xids: int) -> bool:
+    if one.idle_s is not None and one.idle_s >= min(IDLE_S, old_s):
+        return True
     if one.age_s is not None and one.age_s >= old_s:
-        return one.xids is not None or one.idle
+        return one.xids is not None or one.idle_s is not None
     return one.xids is not None and one.xids >= old_xids
 
 
 def _kept(one: Holder) -> Finding:
     where = f"{one.keeper} {one.name}" + (f" ({one.who})" if one.who else "")
     if one.xids is None:
-        what = f"idle in a transaction for {span(one.age_s or 0.0)}, with what it has locked"
+        what = f"idle in a transaction for {span(one.idle_s or 0.0)}, with what it has locked"
         return warning(Code.SNAPSHOTS, where, what, _remedy(one))
     since = "" if one.age_s is None else f"{span(one.age_s)} and "
     ago = f"{since}{counted(one.xids, 'transaction')} ago"
-    what = f"keeps a snapshot of {ago}{', idle' if one.idle else ''}: vacuum removes nothing newer"
+    idle = "" if one.idle_s is None else ", idle"
+    what = f"keeps a snapshot of {ago}{idle}: vacuum removes nothing newer"
     make = error if one.xids >= NEAR_WRAPAROUND else warning
     return make(Code.SNAPSHOTS, where, what, _remedy(one))
+
+
+def blocked(waiting: Sequence[Blocked]) -> list[Finding]:
+    """Who waits for whom, the longest first."""
+    found = [
+        warning(
+            Code.BLOCKED,
+            f"session {one.pid} ({one.who})",
+            f"{one.does} and has waited {span(one.waits_s)} for {_blocker(one)}",
+            "COMMIT PREPARED or ROLLBACK PREPARED: SELECT gid FROM pg_prepared_xacts"
+            if one.by is None
+            else f"end what it does there, or SELECT pg_terminate_backend({one.by})",
+        )
+        for one in sorted(waiting, key=lambda one: -one.waits_s)[:_NAMED]
+        if one.waits_s >= WAITS_S
+    ]
+    return found or [well(Code.BLOCKED, "sessions", "none has waited long for another")]
+
+
+def _blocker(one: Blocked) -> str:
+    if one.by is None:
+        return "a prepared transaction"
+    return f"session {one.by} ({one.by_who}), which {one.by_does} for {span(one.by_s)} now"
 
 
 def _remedy(one: Holder) -> str:

@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from app.domain.throttle.deadline import granted, held_for_deadlines
 from app.domain.throttle.feedforward import (
     decayed_peak,
     memory_limit,
@@ -42,9 +43,12 @@ def decide(
 
     `override` is an operator's limit (the caller checks its expiry); `deadline_places` is how many
     batch requests the jobs with a deadline need in flight to make it, of which a quarter of the
-    capacity is granted at most. UnknownName: there is no policy of that name.
+    capacity is granted at most, and while people miss their target none (see `deadline`).
+    UnknownName: there is no policy of that name.
     """
     law = named(policy.name)
+    if policy.edition > 1:
+        state = state.within(bounds)
     doubt = distrust(state, reading, policy, now)
     if doubt is not None or reading is None:
         return _at_floor(state, doubt or "", policy, bounds, now, override=override)
@@ -74,8 +78,12 @@ def decide(
         weight=weight,
         kv=kv if proposal.feeds_forward else None,
         override=override,
-        deadline_floor=_granted(deadline_places, own.capacity, proposal.limit, bounds),
     )
+    wanted = granted(deadline_places, own.capacity, proposal.limit, bounds)
+    if policy.edition > 1:
+        kept = held_for_deadlines(kept, wanted, reading, policy, bounds, now)
+    else:
+        kept = replace(kept, deadline_floor=wanted)
     limit, reason = bounds.clamp(proposal.limit), proposal.reason
     room = bounds.clamp(memory_limit(kept, peak, reading.interactive_in_flight))
     if room < limit:
@@ -108,6 +116,7 @@ def limit_now(
         return bounds.clamp(state.override)
     if state.reason is Reason.STALE:
         return bounds.floor
+    state = state.within(bounds)
     wanted = float(state.limit)
     peak = decayed_peak(state.interactive_peak, state.decided_at, interactive_in_flight, now)
     if state.capacity is not None:
@@ -116,7 +125,10 @@ def limit_now(
     if state.quiet_limit is not None and not interactive_in_flight:
         wanted = max(wanted, state.quiet_limit)
     wanted = min(wanted, memory_limit(state, peak, interactive_in_flight))
-    return bounds.clamp(max(wanted, state.deadline_floor or 0))
+    held = state.deadline_floor or 0
+    if not state.deadline_first:
+        held = min(held, bounds.total - interactive_in_flight)
+    return bounds.clamp(max(wanted, held))
 
 
 def distrust(
@@ -171,13 +183,3 @@ def _at_floor(
         quiet_limit=None,
     )
     return Decision(limit, 0.0, reason, kept, {"doubt": doubt})
-
-
-def _granted(
-    places: int | None, capacity: float | None, limit: float, bounds: Bounds
-) -> int | None:
-    """Places that deadlines hold: what they need, a quarter of the capacity at most."""
-    if places is None or places <= bounds.floor:
-        return None
-    most = (limit if capacity is None else capacity) / 4
-    return bounds.clamp(min(places, most)) if math.isfinite(most) else bounds.floor

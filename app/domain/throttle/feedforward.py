@@ -85,6 +85,7 @@ def blaming(policy: PolicySettings, state: State, bounds: Bounds) -> PolicySetti
     a policy must not let C stay under people who are there and well.
     """
     policy = replace(policy, answered_at=state.cut_at)
+    state = state.within(bounds)
     if state.capacity is None:
         return policy
     spare = max(0.0, state.capacity - bounds.floor) / state.weight

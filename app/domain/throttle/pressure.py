@@ -22,6 +22,8 @@ def smooth(value: float, before: float | None, alpha: float) -> float:
 
 
 def people_pressure(reading: Reading, settings: PolicySettings) -> float:
-    """The worse of x at P95 and the oldest waiting request's age over its target."""
-    waiting = reading.oldest_waiting_s * 1000.0 / settings.first_token_target_ms
-    return max(reading.x_p95 or 0.0, waiting)
+    """The worse of x at P95 and the oldest waiting request's age over its target, of everybody:
+    whoever waits in a crowd that is not batch's fault waits all the same."""
+    oldest_s = max(reading.oldest_waiting_s, reading.everybody_waits_s)
+    waiting = oldest_s * 1000.0 / settings.first_token_target_ms
+    return max(reading.x_p95 or 0.0, reading.everybody_x_p95 or 0.0, waiting)

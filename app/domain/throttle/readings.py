@@ -72,6 +72,10 @@ class Reading:
     """Attributable samples with x > 0.8, all misses among them."""
     x_p95: float | None = None
     """95th percentile of x over the attributable samples; 1.0 is exactly on target."""
+    everybody_x_p95: float | None = None
+    """The same over all samples, whosever fault a miss is. None: no samples, or a row of before."""
+    everybody_waits_s: float = 0.0
+    """Age of the oldest request without a first token, whosever fault that is; 0: there is none."""
     not_attributable: int = 0
     """Samples left out, because interactive work alone would have made them late."""
 
@@ -134,6 +138,8 @@ class Reading:
             self.share_over_target,
             self.misses,
             self.x_p95,
+            self.everybody_x_p95,
+            self.everybody_waits_s,
             self.not_attributable,
             self.waiting,
             self.waiting_over_target,

@@ -145,6 +145,8 @@ def summarise(
         misses=sum(x > MISS_X for x in new),
         nears=sum(x > NEAR_X for x in ours),
         x_p95=nearest_rank(ours, 0.95),
+        everybody_x_p95=nearest_rank(sorted(x for _, x in rated), 0.95),
+        everybody_waits_s=max((s.age_ms for s in waiting), default=0.0) / 1000.0,
         not_attributable=len(rated) - len(ours),
         waiting=len(waiting),
         waiting_over_target=sum(age > settings.first_token_target_ms for age in blamed),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
@@ -99,6 +99,11 @@ class Bounds:
         return from_plain(cls, plain)
 
 
+EDITION = 2
+"""Of the rules. 2: C is no more than the pool's places, and a deadline's floor stands back for
+people."""
+
+
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
     """Which law, its targets, and how long its word holds. Kept with the pool, changed live."""
@@ -129,6 +134,11 @@ class PolicySettings:
     gauges_stale_s: float = 5.0
     clock_jump_s: float = 30.0
     """More time than this between two decisions is a stopped controller or a clock that jumped."""
+    deadline_before_people: bool = False
+    """Whether jobs with a deadline hold their places also while people miss their target."""
+    edition: int = EDITION
+    """By whose rules it is decided: a decision that was stored under an earlier one is replayed by
+    the rules of its day. Rows of before the field are of the first."""
     options: Mapping[str, float] = field(default_factory=dict)
     """The policy's own numbers by name, over its defaults (a policy file lists them in OPTIONS)."""
 
@@ -155,7 +165,7 @@ class PolicySettings:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Self:
-        return from_plain(cls, plain)
+        return from_plain(cls, {"edition": 1, **plain})
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +178,8 @@ class State:
     valid_until: datetime | None = None
     """Past this the limit is the floor. None: nothing was decided yet."""
     capacity: float | None = None
-    """C: requests of both classes (people at their weight) that the pool bears on target.
+    """C: requests of both classes (people at their weight) that the pool bears on target, never
+    more than its `total`; what was stored before that rule is cut down wherever it is used.
     None: the policy has no such idea, and claims use `limit` as it stands."""
     interactive_peak: float = 0.0
     """I_pk at `decided_at`: interactive in flight, falling by 15 % a second after a peak."""
@@ -185,6 +196,13 @@ class State:
     slow_start: bool = True
     override: int | None = None
     deadline_floor: int | None = None
+    """What jobs with a deadline hold the limit up to. None: nothing."""
+    deadline_first: bool = False
+    """Whether that holds also where people who are there would take these places."""
+    deadline_next_at: datetime | None = None
+    """When deadlines may hold a place more. None: whenever people are well."""
+    deadline_pause_s: float = 0.0
+    """How long deadlines stood back when their floor last made people miss their target."""
     quiet_limit: float | None = None
     """Holds instead, where it is larger, while no interactive request is in flight at all."""
     memory: Mapping[str, float] = field(default_factory=dict)
@@ -197,6 +215,12 @@ class State:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Self:
         return from_plain(cls, plain)
+
+    def within(self, bounds: Bounds) -> Self:
+        """The same with a C that the pool has: more requests than places it never bore at once."""
+        if self.capacity is None or self.capacity <= bounds.total:
+            return self
+        return replace(self, capacity=float(bounds.total))
 
 
 @dataclass(frozen=True, slots=True)

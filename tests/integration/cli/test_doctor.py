@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import psycopg
 import pytest
 import redis
 
+from app.domain.examination import vacuum
 from app.domain.examination.findings import Code
 from app.settings import load
 from app.storage.database import Database
@@ -75,7 +77,7 @@ def test_a_sound_installation_passes_every_check(sound: Rig) -> None:
     assert len(lines) == len(found)
     assert all(line.startswith("ok ") for line in lines)
     assert {line[head.index("what") - 2 : head.index("what")] for line in lines} == {"  "}
-    assert last == "0 errors, 0 warnings, 18 checks well"
+    assert last == "0 errors, 0 warnings, 19 checks well"
 
 
 def test_an_old_snapshot_and_the_dead_rows_it_keeps_are_named_until_it_ends(
@@ -125,6 +127,35 @@ def test_what_is_idle_in_a_transaction_keeps_its_locks(sound: Rig, migrated_url:
             return [one["what"] for one in found if "locked" in one["what"]]
 
         until(named, PATIENCE_S, "the warning")
+
+
+def test_who_blocks_whom_is_named(
+    sound: Rig, migrated_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An index waits for whoever had an old snapshot before it."""
+    monkeypatch.setattr(vacuum, "WAITS_S", 0.2)
+    with psycopg.connect(migrated_url, application_name="notebook") as idle:
+        pid = idle.info.backend_pid
+        idle.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        idle.execute("SELECT 1 FROM jobs")
+        statement = "CREATE INDEX CONCURRENTLY ix_waits ON collections (model)"
+        builder = threading.Thread(target=sound.database.alone, args=(statement,))
+        builder.start()
+
+        def named() -> list[dict[str, Any]]:
+            found = examined()["blocked"]
+            return [one for one in found if one["severity"] == "warning"]
+
+        until(named, PATIENCE_S, "the warning")
+        (found,) = named()
+        idle.rollback()
+        builder.join(PATIENCE_S)
+    assert found["where"].startswith("session ")
+    assert "giveway" in found["where"]
+    assert "builds an index (waiting for" in found["what"]
+    assert f"for session {pid} (notebook of giveway), which idles in a" in found["what"]
+    assert f"pg_terminate_backend({pid})" in found["right"]
+    assert severities(examined())["blocked"] == "ok"
 
 
 def test_sessions_that_a_role_may_not_see_are_not_taken_for_well(

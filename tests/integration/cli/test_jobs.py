@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 
+from app import clock
 from app.cli.parts.watching import watch
 from app.errors import DatabaseUnavailable
 from app.services.inspection import Inspection
@@ -40,13 +41,31 @@ def test_jobs_are_listed_newest_first_and_by_state(stack: Rig) -> None:
     assert "two  embed  ready" in giveway("jobs", "list").out
 
 
+def test_a_deadline_that_cannot_be_met_says_so_and_when_the_job_will_be_done(stack: Rig) -> None:
+    texts = [f"text {n}" for n in range(500)]
+    deadline_at = clock.now() + timedelta(hours=1)
+    stack.submit(texts, "late", deadline_at=deadline_at)
+    assert done("jobs", "show", "late")["expected_at"] is None
+    stack.execute(
+        "UPDATE chunks SET ok = 10, held_s = 10000 WHERE no = 1; UPDATE jobs SET state = 'running'"
+    )
+    shown = done("jobs", "show", "late")  # 490 items at 1,000 s each, with one place
+
+    expected_at = datetime.fromisoformat(shown["expected_at"])
+    assert expected_at > clock.now() + timedelta(days=5)
+    assert shown["late_s"] == pytest.approx((expected_at - deadline_at).total_seconds())
+    assert "cannot be met with 1 place, 137 would make it; done about 2" in " ".join(
+        giveway("jobs", "show", "late").out.split()
+    )
+
+
 def test_a_job_is_shown_whole_by_key_and_by_id(stack: Rig) -> None:
     job_id = stack.submit(["a", "", "a b"]).job.id
     stack.work(job_id)
     shown = done("jobs", "show", "job")
 
     view = {"limit", "limit_reason", "waits", "failures", "params", "failed_items"}
-    view |= {"tenant", "after", "window", "deadline_at"}
+    view |= {"tenant", "after", "window", "deadline_at", "expected_at", "late_s"}
     assert set(shown) == FIELDS | view
     assert shown["id"] == done("jobs", "show", str(job_id))["id"]
     counts = ("state", "total", "done", "empty", "failed", "pending", "in_flight", "share")

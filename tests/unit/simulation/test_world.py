@@ -13,13 +13,14 @@ import pytest
 from app.domain.throttle.feedforward import blaming
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.samples import summarise
+from app.domain.throttle.values import Bounds, PolicySettings
 from app.errors import UnknownName
 from app.simulation import measure, oracle
 from app.simulation.faults import FAULTS, fault
-from app.simulation.server import Call
+from app.simulation.server import Call, ServerModel
 from app.simulation.setup import EPOCH, Setup, Trace
 from app.simulation.window import sample_of
-from app.simulation.workloads import WORKLOADS, Lengths, Workload, workload
+from app.simulation.workloads import WORKLOADS, Lengths, Workload, poisson, workload
 from app.simulation.world import World, simulate, without_batch
 
 
@@ -53,6 +54,32 @@ def test_a_minute_takes_less_than_a_second() -> None:
     simulate(setup("poisson10", seconds=300.0))
 
     assert time.process_time() - begun < 5.0
+
+
+@pytest.mark.parametrize("rate", [12.0, 14.0])
+def test_a_deadline_costs_people_two_points_of_their_target_at_most(rate: float) -> None:
+    """A small pool that people nearly fill: the rules of before took half of them off target."""
+    short = PolicySettings(target_p95_ms=500.0, first_token_target_ms=500.0)
+    load = Workload(
+        "nearly full",
+        "people with short answers, and batch calls of about seven seconds",
+        poisson(lambda t: np.full_like(t, rate), rate),
+        duration_s=300.0,
+        prompt=Lengths(60),
+        output=Lengths(16),
+        batch_prompt=Lengths(100),
+        batch_output=Lengths(400),
+        settings=short,
+    )
+    server = ServerModel(fixed_ms=17.0, per_running_ms=0.3)
+    without = Setup(load, 1, short, bounds=Bounds(total=8), server=server)
+    before = replace(without, policy=replace(short, edition=1), deadline_places=6)
+
+    def share(one: Setup) -> float:
+        return measure.on_target(measure.counted(simulate(one), load))
+
+    assert share(replace(without, deadline_places=6)) >= share(without) - 0.02
+    assert share(before) < share(without) - 0.2
 
 
 @pytest.mark.parametrize("policy", ["budget", "pressure", "unlimited", "aimd"])

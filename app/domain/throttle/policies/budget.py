@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
+from math import inf
 
 from app.domain.throttle.feedforward import people_weight
 from app.domain.throttle.policies.base import Case, Proposal, elapsed_s, options_of
@@ -95,8 +96,10 @@ class Budget:
         people = people_weight(case.state.interactive_peak, case.state.weight)
         dt_s = elapsed_s(case.state, case.now)
         before = case.state
+        # C is borne at once: what waits for a place is not, and proves nothing of it.
+        most = float(bounds.total) if case.settings.edition > 1 else inf
         if before.capacity is None:
-            before = replace(before, capacity=bounds.floor + people)
+            before = replace(before, capacity=min(bounds.floor + people, most))
         match seen.light:
             case Light.RED if before.quiet_limit is not None and not somebody(reading):
                 # The trial beyond C went too far (see `quiet`); C itself has shown nothing.
@@ -106,7 +109,7 @@ class Budget:
             case Light.AMBER:
                 reason, after = _amber(before, seen, options, dt_s)
             case Light.GREEN:
-                reason, after = _green(before, reading, seen, options, bounds, dt_s)
+                reason, after = _green(before, reading, seen, options, bounds, dt_s, most)
         capacity = max(after.capacity or 0.0, float(bounds.floor))
         after = next_quiet(
             after, reading, capacity - people, dt_s, sound=seen.light is not Light.RED and seen.calm
@@ -172,14 +175,15 @@ def _green(
     options: Mapping[str, float],
     bounds: Bounds,
     dt_s: float,
+    total: float,
 ) -> tuple[Reason, State]:
-    """Raise C as far as x is under the aim, while batch uses the limit."""
+    """Raise C as far as x is under the aim, while batch uses the limit; to `total` at most."""
     state = replace(state, green_ticks=state.green_ticks + 1)
     if reading.batch_in_flight < options["used_share"] * state.limit:
         # A limit nobody reaches has proved nothing.
         return Reason.LIMIT_UNUSED, state
     people = people_weight(state.interactive_peak, state.weight)
-    capacity, most = state.capacity or 0.0, bounds.ceiling + people
+    capacity, most = state.capacity or 0.0, min(bounds.ceiling + people, total)
     everybody = reading.samples + reading.not_attributable
     if everybody >= options["enough_samples"] and (
         (reading.share_over_target or 0.0) <= options["red_miss"]
@@ -187,7 +191,7 @@ def _green(
         # Whoever they are, so many people are in flight and well: C is no less than they are.
         # A C under the people would leave them all out of the count, and never learn better.
         here = people_weight(reading.interactive_in_flight, state.weight)
-        capacity = max(capacity, bounds.floor + here)
+        capacity = max(capacity, min(bounds.floor + here, total))
     if capacity >= most:
         return Reason.HEADROOM, replace(state, capacity=capacity)
     if state.reason is Reason.MEMORY:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from app.domain.examination.findings import Severity
 from app.domain.examination.vacuum import (
+    IDLE_S,
     NEAR_WRAPAROUND,
     OLD_XIDS,
+    WAITS_S,
+    Blocked,
     Holder,
     Keeper,
     TableRows,
+    blocked,
     dead_rows,
     snapshots,
 )
 
 
 def a_session(
-    pid: int = 7, age_s: float | None = 900.0, xids: int | None = 50, **more: bool
+    pid: int = 7, age_s: float | None = 900.0, xids: int | None = 50, **more: Any
 ) -> Holder:
     return Holder(Keeper.SESSION, str(pid), "psql of me", age_s, xids, **more)
 
@@ -66,9 +72,38 @@ def test_a_slot_that_is_near_is_well_and_one_near_wraparound_is_an_error() -> No
 
 
 def test_idle_without_a_snapshot_keeps_locks() -> None:
-    (found,) = snapshots([a_session(xids=None, idle=True)])
+    (found,) = snapshots([a_session(xids=None, idle_s=900.0)])
 
     assert "locked" in found.what
+
+
+def test_who_idles_in_a_transaction_for_a_minute_is_named_however_young_it_is() -> None:
+    young = {"age_s": IDLE_S + 1, "xids": None}
+
+    assert [one.severity for one in snapshots([a_session(**young, idle_s=IDLE_S)])] == ["warning"]
+    assert [one.severity for one in snapshots([a_session(**young, idle_s=IDLE_S - 1)])] == ["ok"]
+
+
+def a_wait(waits_s: float, by: int | None = 9) -> Blocked:
+    does = "idles in a transaction"
+    return Blocked(7, "giveway control", "builds an index", waits_s, by, "psql of me", does, 700.0)
+
+
+def test_who_waits_long_is_named_with_whom_it_waits_for() -> None:
+    (found,) = blocked([a_wait(600.0)])
+
+    assert found.severity is Severity.WARNING
+    assert found.where == "session 7 (giveway control)"
+    assert found.what == (
+        "builds an index and has waited 10 min for session 9 (psql of me), which idles in a "
+        "transaction for 12 min now"
+    )
+    assert "pg_terminate_backend(9)" in (found.right or "")
+
+
+def test_a_short_wait_is_well_and_a_prepared_transaction_has_its_own_remedy() -> None:
+    assert [one.severity for one in blocked([a_wait(WAITS_S - 1)])] == ["ok"]
+    assert "ROLLBACK PREPARED" in (blocked([a_wait(60.0, by=None)])[0].right or "")
 
 
 def test_what_our_role_may_not_see_is_said_and_not_taken_for_well() -> None:

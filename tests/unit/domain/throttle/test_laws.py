@@ -123,8 +123,9 @@ def test_a_deadline_holds_a_quarter_of_the_capacity_at_most() -> None:
     state = State(capacity=80.0, decided_at=NOON - timedelta(seconds=1), interactive_peak=70.0)
     crowd = a_reading(interactive_in_flight=70, batch_in_flight=1, samples=40, x_p95=0.9)
 
-    held = decide(state, crowd, PolicySettings(), BOUNDS, NOON, deadline_places=50)
-    few = decide(state, crowd, PolicySettings(), BOUNDS, NOON, deadline_places=7)
+    first = PolicySettings(deadline_before_people=True)
+    held = decide(state, crowd, first, BOUNDS, NOON, deadline_places=50)
+    few = decide(state, crowd, first, BOUNDS, NOON, deadline_places=7)
 
     assert (held.limit, held.reason) == (19, Reason.DEADLINE_FLOOR)
     assert few.limit == 7
