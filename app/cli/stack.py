@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
@@ -64,10 +65,19 @@ def up(
         flower=flower,
         only=tuple(only or ()),
     )
+    _warn_of_unset_keys(options)
     if detach:
         _in_background(options)
     else:
         _in_foreground(options)
+
+
+def _warn_of_unset_keys(options: StackOptions) -> None:
+    from app.declared.knowledge import unset_keys
+    from app.settings import load
+
+    for sentence in unset_keys(load(options.config), os.environ):
+        render.note(f"warning: {sentence}")
 
 
 def down(data: Data = DEFAULT_DATA) -> None:
