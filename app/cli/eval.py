@@ -184,7 +184,7 @@ def run(
         if dry_run:
             from app.cli.parts.estimate import estimate
 
-            estimate(wiring, template, as_json=as_json)
+            estimate(wiring, template, key, as_json=as_json)
             return
         submitted, report = loaded(wiring, template, key, wait=not no_wait)
         if submitted.created:

@@ -106,7 +106,7 @@ class Giveway:
             self._template(kind, source, model, options, params) as template,
             self._wiring.launching.items(template.source) as items,
         ):
-            self._wiring.launching.request(template, None, items)
+            self._wiring.launching.check(template, None, items)
             return self._wiring.estimating.estimate(template, items)
 
     def _template(

@@ -203,7 +203,7 @@ def _endpoint(
         pool=now.pool if now else (done["pool"] if done else ""),
         kind=now.kind if now else None,
         role=now.role if now else None,
-        state=now.state if now else "removed",
+        state=now.health.word if now else "removed",
         max_concurrency=places,
         batch_in_flight=now.batch if now else 0,
         interactive_in_flight=now.interactive if now else 0,

@@ -118,6 +118,17 @@ class Submission:
             self._observer.saw(JobReady(job.id, job.kind, job.total))
         return Submitted(job, created=loaded)
 
+    def check(self, request: JobRequest, items: Items) -> None:
+        """Raise what `submit` would raise of the request itself; nothing is written."""
+        new = self._new_job(request, items, self._named(request.after))
+        with self._database.transaction() as tx:
+            job = JobStore(tx).find(new.key)
+            name = kind_named(new.kind).collection(checked(kind_named(new.kind), new.params))
+            if name is not None:
+                VectorStore(tx).check(name, new.model)
+        if job is not None:
+            _check_same(job, new)
+
     def _named(self, references: tuple[str, ...]) -> tuple[int, ...]:
         """Ids of the jobs with these keys or ids. NotFound: one is not there."""
         if not references:
@@ -185,11 +196,7 @@ class Submission:
             job = JobStore(tx).find(new.key)
         if job is None:
             raise NotFound(f"job {new.key!r} was removed while it was being submitted; try again")
-        if job.request_hash != new.request_hash:
-            raise KeyConflict(
-                f"key {new.key!r} belongs to job {job.id} ({job.kind}, {job.state}), which was "
-                "submitted with other content or parameters; use another --key, or none"
-            )
+        _check_same(job, new)
         return job
 
     def _by_id(self, job_id: int) -> Job:
@@ -238,3 +245,12 @@ class Submission:
         if collection is not None:
             # From here on no job writes the vector of an older text without seeing this one.
             VectorStore(tx).hold_off(collection.id)
+
+
+def _check_same(job: Job, new: NewJob) -> None:
+    """KeyConflict: the key is another job's."""
+    if job.request_hash != new.request_hash:
+        raise KeyConflict(
+            f"key {new.key!r} belongs to job {job.id} ({job.kind}, {job.state}), which was "
+            "submitted with other content or parameters; use another --key, or none"
+        )

@@ -59,7 +59,8 @@ class WorkerStore:
         self._tx = tx
 
     def seen(self, name: str, about: About) -> None:
-        """It runs, and is like this; rows of those long gone are removed."""
+        """It runs, and is like this; its own earlier lives are over, and rows of others long gone are
+        removed. `name` is what `Wiring.worker` gives: the part before # stays over restarts."""
         told = {
             "name": name,
             "queues": list(about.queues),
@@ -68,7 +69,7 @@ class WorkerStore:
             "unset": orjson.dumps(dict(about.unset)).decode(),
         }
         self._tx.execute(_SEEN, told)
-        self._tx.execute(_FORGET, {"kept_s": _KEPT_S})
+        self._tx.execute(_FORGET, {"kept_s": _KEPT_S, "name": name})
 
     def left(self, name: str) -> None:
         """It ends."""
@@ -105,9 +106,10 @@ _SEEN = text("""
         serves = excluded.serves, unset = excluded.unset, seen_at = excluded.seen_at
 """)
 
-_FORGET = text(
-    "DELETE FROM workers WHERE seen_at < clock_timestamp() - make_interval(secs => :kept_s)"
-)
+_FORGET = text("""
+    DELETE FROM workers WHERE seen_at < clock_timestamp() - make_interval(secs => :kept_s)
+       OR name <> :name AND split_part(name, '#', 1) = split_part(:name, '#', 1)
+""")
 
 _LEFT = text("DELETE FROM workers WHERE name = :name")
 

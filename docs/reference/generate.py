@@ -101,10 +101,11 @@ def commands_page() -> str:
 WAITING_HEAD = """\
 # Why a job waits
 
-Every job that could run and does not says why: in words and as a code, in `giveway jobs list`, `jobs show`, `jobs watch`
-and `throttle explain`, in JSON as `waits` and `waits_code` (null: it is worked on, or over), in `giveway report` and, where
-it does not pass by itself, in `giveway doctor`. What is looked at first stands first: a job that comes after others and
-has no worker either says that it comes after others.
+Every job that could run and does not says why, in words and as a code: in `giveway jobs list`,
+`jobs show`, `jobs watch`, `throttle explain` and `report`; in JSON as `waits` and `waits_code` (null:
+it is worked on, or over); and, where it does not pass by itself, in `giveway doctor` and at
+submission. What is looked at first stands first: a job that comes after others and has no worker
+either says that it comes after others.
 
 A job that has a chunk in flight is worked on, and waits for nothing but its own conditions.
 """

@@ -186,7 +186,7 @@ def submit_kind(kind: Kind, told: Common, given: Mapping[str, Any]) -> None:
         if told.dry_run:
             from app.cli.parts.estimate import estimate
 
-            estimate(wiring, template, as_json=told.as_json)
+            estimate(wiring, template, told.key, as_json=told.as_json)
             return
         submit(wiring, template, told.key, wait=told.wait, as_json=told.as_json)
 

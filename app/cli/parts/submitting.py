@@ -39,7 +39,8 @@ def submit(
         report_skipped(report)
     bell.ring(wiring, submitted.job.pool)
     why = wiring.inspection.reasons([submitted.job]).get(submitted.job.id)
-    if why is not None and why.code in NEEDS_SOMEBODY:
+    why = why if why is not None and why.code in NEEDS_SOMEBODY else None
+    if why is not None:
         render.note(f"the job is kept, but waits: {why.words} ({why.code})")
     if not wait:
         _print(submitted, why, report, as_json=as_json)

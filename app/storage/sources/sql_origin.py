@@ -207,6 +207,11 @@ class SqlPlace:
                 "install one, such as pymysql for mysql+pymysql://"
             ) from error
         except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) == _CUT_OFF:
+                raise BadSource(
+                    f"{self.shown_as}: {said(error)}; give the role a longer statement_timeout, or "
+                    "read by pages with --keyset"
+                ) from None
             if is_away(error, self._url.get_backend_name()):
                 raise DatabaseUnavailable(
                     f"the source {self.shown_as} does not answer: {said(error)}"
@@ -250,6 +255,10 @@ _CONNECT: Final[Mapping[str, dict[str, Any]]] = {
         "prepare_threshold": None,
     },
 }
+
+
+_CUT_OFF: Final = "57014"
+"""A statement that took longer than the role, the database or the server allows."""
 
 
 @contextmanager

@@ -18,13 +18,17 @@ _STARS: Final = "***"
 def parsed(uri: str) -> URL:
     """`uri` with its driver named. UsageError: it is no URL; the message does not repeat it."""
     try:
-        return make_url(sqlalchemy_url(uri))
+        url = make_url(sqlalchemy_url(uri))
     except (ArgumentError, ValueError):
+        url = None
+    # With a password, an @ further on is a part of it that was not escaped.
+    if url is None or url.password is not None and "@" in f"{url.host}{url.database}":
         scheme = uri.partition("://")[0][:40]
         raise UsageError(
             f"the source {scheme}://… is no database URL; write it like "
             "postgresql://user@host:5432/name, with @ and / in a password as %40 and %2F"
-        ) from None
+        )
+    return url
 
 
 def masked_url(uri: str) -> str:

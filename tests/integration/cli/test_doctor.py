@@ -354,3 +354,12 @@ def test_rabbitmq_is_looked_at_too(
 def test_the_hot_tables_are_tables_of_ours() -> None:
     assert set(HOT) <= set(metadata.tables)
     assert max(Counter(HOT).values()) == 1
+
+
+def test_a_key_that_a_worker_lacks_is_named_with_its_variable(sound: Rig) -> None:
+    sound.execute("UPDATE workers SET name = 'batch@here#1', unset = '{\"paid\": \"PAID_KEY\"}'")
+    (found,) = examined()["keys"]
+
+    assert (found["severity"], found["where"]) == ("error", "endpoint paid")
+    assert found["what"].startswith("PAID_KEY (its api_key_env) is not set for batch@here;")
+    assert "PAID_KEY where the workers run, then giveway restart" in found["right"]

@@ -82,7 +82,7 @@ def test_an_empty_database_gives_an_empty_report(rig: MakeRig) -> None:
         None,
     )
     (endpoint,) = found.endpoints
-    assert (endpoint.name, endpoint.state, endpoint.utilisation) == ("sim", "ready", 0.0)
+    assert (endpoint.name, endpoint.state, endpoint.utilisation) == ("sim", "ok", 0.0)
 
 
 def test_people_are_ranked_and_held_to_their_targets_as_the_throttle_does(rig: MakeRig) -> None:
