@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from app.services.learning import Learning
     from app.services.leases import Leases
     from app.services.pools import Pools
+    from app.services.presence import Presence
     from app.services.probing import Probing
     from app.services.rates import Rates
     from app.services.reporting import Reporting
@@ -88,7 +89,7 @@ class Wiring:
     def close(self) -> None:
         """Close what was used of it: threads end, connections are given back."""
         made = vars(self)  # Cached properties: what was used.
-        for name in ("leases", "scraping", "recorder", "wires", "database"):
+        for name in ("presence", "leases", "scraping", "recorder", "wires", "database"):
             if name in made:
                 made[name].close()
 
@@ -176,6 +177,13 @@ class Wiring:
 
         batch = self.settings.batch
         return Leases(self.database, batch.lease_s, batch.heartbeat_s, lambda: self.worker)
+
+    @cached_property
+    def presence(self) -> Presence:
+        """Telling that this worker runs."""
+        from app.services.presence import Presence
+
+        return Presence(self.database, lambda: self.worker)
 
     @cached_property
     def doorbell(self) -> Doorbell:
@@ -399,7 +407,7 @@ class Wiring:
         from app.services.examining import Examining
 
         expected = installation_of(self.settings, self.pools, self.threads)
-        return Examining(lambda: self.database, expected)
+        return Examining(lambda: self.database, expected, self.pools)
 
     @cached_property
     def reporting(self) -> Reporting:

@@ -21,11 +21,13 @@ _FIRST_LOOK_S, _LONGEST_LOOK_S = 0.1, 2.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A job at one moment. `waits`: why it may not run now, such as its window."""
+    """A job at one moment. `waits`: why nothing of it is worked on, such as its window, and
+    `waits_code` the same for programs; None: something is, or it is over."""
 
     job: Job
     progress: Progress
     waits: str | None
+    waits_code: str | None = None
 
     @property
     def state(self) -> JobState:
@@ -76,7 +78,8 @@ class JobHandle:
     def standing(self) -> Standing:
         """How it stands now."""
         view = self._wiring.inspection.job(str(self.key))
-        return Standing(view.job, view.progress, view.waits)
+        code = None if view.why is None else view.why.code.value
+        return Standing(view.job, view.progress, view.waits, code)
 
     @property
     def state(self) -> JobState:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+from app.declared.knowledge import unset_of
 from app.services.examining import Installation
 from app.services.pools import Pools
 from app.settings import Settings
@@ -27,4 +30,5 @@ def installation_of(settings: Settings, pools: Pools, command_threads: int) -> I
         valid_for_s=settings.throttle.valid_for_s,
         call_timeout_s=settings.batch.call_timeout_s,
         longest_s=settings.interactive.deadline_s + settings.interactive.call_timeout_s,
+        unset=unset_of(pools.endpoints, os.environ),
     )

@@ -143,6 +143,9 @@ class JobReport:
     completion_tokens: int
     money: float
     failed_by_code: Mapping[str, int]
+    waits: str | None = None
+    """Why nothing of it is worked on now; None: something is, or it is over."""
+    waits_code: str | None = None
 
     @property
     def share(self) -> float:

@@ -278,6 +278,16 @@ def another_does(
     )
 
 
+def open_to(failover: Failover, model: str, specs: Sequence[EndpointSpec]) -> list[Choice]:
+    """The endpoints that a job with `failover` may ever go to for `model`, well or not."""
+    allowed = _allowed(failover, model, specs)
+    return [
+        Choice(spec, answers)
+        for spec in specs
+        if spec.role in allowed and (answers := answers_for(spec, model, spec.role)) is not None
+    ]
+
+
 def _allowed(failover: Failover, model: str, specs: Sequence[EndpointSpec]) -> tuple[str, ...]:
     if any(answers_for(spec, model, PRIMARY) for spec in specs):
         return _ALLOWED[failover]

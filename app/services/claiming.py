@@ -8,7 +8,16 @@ from sqlalchemy import Connection
 
 from app.domain.chunks import Lease
 from app.domain.jobs import CLAIMABLE, NO_MODEL, Job
-from app.domain.routing import DEGRADED, Choice, EndpointSpec, Takes, batch_roles, chosen
+from app.domain.routing import (
+    DEGRADED,
+    Choice,
+    EndpointSpec,
+    Takes,
+    batch_roles,
+    chosen,
+    room,
+)
+from app.domain.sharing import Candidate
 from app.services.pools import Pool, current
 from app.services.rates import with_budget_left
 from app.services.room import batch_limit
@@ -84,7 +93,7 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
     return NotNow("nothing_ready")
 
 
-def places_for(job: Job, pool: Pool, occupancy: Occupancy) -> list[Choice]:
+def places_for(job: Job | Candidate, pool: Pool, occupancy: Occupancy) -> list[Choice]:
     """The endpoint that should have the next chunk, and the one that should if it may not; none:
     no endpoint that serves the job has room and is in service."""
     if job.model == NO_MODEL:
@@ -98,6 +107,14 @@ def places_for(job: Job, pool: Pool, occupancy: Occupancy) -> list[Choice]:
         if choice is not None:
             best.append(choice)
     return best
+
+
+def room_for(job: Job | Candidate, pool: Pool, occupancy: Occupancy) -> int | None:
+    """How many more chunks of it the endpoints that serve it take now; None: it needs none."""
+    if job.model == NO_MODEL:
+        return None
+    (role,) = batch_roles(job.failover, job.model, pool.endpoints, pool.health)
+    return room(job.model, pool.endpoints, pool.health, at_endpoints(pool, occupancy), role)
 
 
 def _nowhere(pool: Pool) -> Choice:

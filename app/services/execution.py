@@ -19,6 +19,7 @@ from app.domain.results import ItemResult, Status
 from app.domain.resuming import Begun
 from app.kinds.base import ManySteps, Prepared, Read, Unit, checked
 from app.kinds.registry import kind as kind_named
+from app.kinds.registry import kinds
 from app.services.blaming import Blaming
 from app.services.budgets import paused_by_budget
 from app.services.calling import Caller
@@ -105,7 +106,9 @@ class Execution:
                 return NotNow(held.code)
             if paused_by_budget(tx, job, has_more=False):
                 return NotNow(JobState.PAUSED)
-            pool = self._pools.named(job.pool)
+            pool = self._pools.by_name.get(job.pool)
+            if pool is None or job.kind not in kinds():
+                return NotNow("pool_gone" if pool is None else "unknown_kind")
             return claim(tx, job, pool, self._worker, self._leases.lease_s)
 
     def _begin(self, claimed: Claimed, held: Held) -> Work:

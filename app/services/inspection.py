@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,13 +15,14 @@ from app.domain.routing import HEALTHY
 from app.domain.throttle.kv import Kv
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Reason
+from app.domain.waiting import Waiting
 from app.errors import NotFound
 from app.services import made
-from app.services.claiming import claimable, places_for
-from app.services.holding import held_back
+from app.services.claiming import places_for
 from app.services.pools import Pools, current
 from app.services.rates import with_budget_left
 from app.services.room import batch_limit
+from app.services.waits import reasons
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
@@ -46,10 +47,15 @@ class JobView:
     limit: int
     limit_reason: str
     failures: dict[str, int]
-    waits: str | None = None
-    """Why nothing of it may be claimed though its state allows it; None: nothing holds it back."""
+    why: Waiting | None = None
+    """Why nothing of it is worked on; None: something is, or the job is over."""
     outlook: Outlook | None = None
     """When it is done, beside its deadline; None: it has none, or nothing tells yet."""
+
+    @property
+    def waits(self) -> str | None:
+        """Why, in words."""
+        return None if self.why is None else str(self.why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +102,23 @@ class Inspection:
                 raise NotFound(f"no job with key or id {reference!r}; see `giveway jobs list`")
             progress = ProgressStore(tx).progress([job.id])[job.id]
             failures = ResultStore(tx).failure_codes(job.id) if progress.failed else {}
-            held = held_back(tx, job, clock.now()) if claimable(job) else None
+            why = reasons(tx, self._pools, [job]).get(job.id)
             due = TurnStore(tx).due_of(job.id, job.pool) if job.deadline_at else None
         seen = None if due is None else outlook(due, progress.in_flight, clock.now())
         limit, reason = self._limit_of(job.pool)
-        waits = None if held is None else str(held)
-        return JobView(job, progress, limit, reason, failures, waits, seen)
+        return JobView(job, progress, limit, reason, failures, why, seen)
 
-    def held_back(self, pool: str, most: int = 20) -> list[tuple[Job, str]]:
-        """The pool's jobs that could run but for what holds them back, and what that is."""
+    def reasons(self, jobs: Sequence[Job]) -> dict[int, Waiting]:
+        """By id, why nothing of a job is worked on; those over or at work are not in it."""
         with self._database.transaction() as tx:
-            jobs = JobStore(tx).conditional(pool, most)
-            now = clock.now()
-            held = [(job, held_back(tx, job, now)) for job in jobs]
-        return [(job, str(why)) for job, why in held if why is not None]
+            return reasons(tx, self._pools, jobs)
+
+    def held_back(self, pool: str, most: int = 20) -> list[tuple[Job, Waiting]]:
+        """The pool's oldest jobs that could run and do not, and why."""
+        with self._database.transaction() as tx:
+            jobs = JobStore(tx).claimable(pool, _MOST_OPEN)
+            found = reasons(tx, self._pools, jobs)
+        return [(job, found[job.id]) for job in jobs if job.id in found][:most]
 
     def deliveries(self, job_id: int) -> list[dict[str, Any]]:
         """What was told to the job's webhook, or is to be; oldest first."""

@@ -19,12 +19,15 @@ from app.domain.reports import (
     PoolReport,
     Report,
 )
+from app.domain.waiting import Waiting
 from app.services.pool_now import pool_now
 from app.services.pools import Pool, Pools
 from app.services.waiting import requests_in
+from app.services.waits import reasons
 from app.storage.database import Database
 from app.storage.event_store import EventStore
 from app.storage.gauge_store import Backlog, EndpointGauges, GaugeStore, PoolGauges
+from app.storage.job_store import JobStore
 from app.storage.report_store import ReportStore, Row, Span
 from app.storage.scaler_store import ScalerStore
 
@@ -49,6 +52,7 @@ class _Read:
     busy: Sequence[Row]
     errors: Sequence[Row]
     jobs: Sequence[Row]
+    why: Mapping[int, Waiting]
     failed: Sequence[Row]
     events: Sequence[Row]
     scaling: Sequence[Row]
@@ -104,6 +108,7 @@ class Reporting:
                 busy=store.busy(span),
                 errors=store.errors(span),
                 jobs=jobs,
+                why=reasons(tx, self._pools, JobStore(tx).all_of([job["id"] for job in jobs])),
                 failed=store.failed_items([job["id"] for job in jobs if job["failed"]]),
                 events=EventStore(tx).recent(since_s, _MOST_EVENTS),
                 scaling=EventStore(tx).recent(since_s, _MOST_OF_SCALING, SCALING),
@@ -198,7 +203,7 @@ def _endpoint(
         pool=now.pool if now else (done["pool"] if done else ""),
         kind=now.kind if now else None,
         role=now.role if now else None,
-        state=now.state if now else "removed",
+        state=now.health.word if now else "removed",
         max_concurrency=places,
         batch_in_flight=now.batch if now else 0,
         interactive_in_flight=now.interactive if now else 0,
@@ -219,7 +224,15 @@ def _jobs(read: _Read) -> list[JobReport]:
     codes: dict[int, dict[str, int]] = defaultdict(dict)
     for row in read.failed:
         codes[row["job_id"]][row["code"]] = row["n"]
-    return [JobReport(**row, failed_by_code=codes.get(row["id"], {})) for row in read.jobs]
+    return [
+        JobReport(
+            **row,
+            failed_by_code=codes.get(row["id"], {}),
+            waits=None if (why := read.why.get(row["id"])) is None else why.words,
+            waits_code=None if why is None else why.code.value,
+        )
+        for row in read.jobs
+    ]
 
 
 def _errors(read: _Read) -> list[ErrorReport]:

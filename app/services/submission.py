@@ -219,11 +219,7 @@ class Submission:
             job = JobStore(tx).find(new.key)
         if job is None:
             raise NotFound(f"job {new.key!r} was removed while it was being submitted; try again")
-        if job.request_hash != new.request_hash:
-            raise KeyConflict(
-                f"key {new.key!r} belongs to job {job.id} ({job.kind}, {job.state}), which was "
-                "submitted with other content or parameters; use another --key, or none"
-            )
+        _check_same(job, new)
         return job
 
     def _by_id(self, job_id: int) -> Job:
@@ -272,3 +268,12 @@ class Submission:
         if collection is not None:
             # From here on no job writes the vector of an older text without seeing this one.
             VectorStore(tx).hold_off(collection.id)
+
+
+def _check_same(job: Job, new: NewJob) -> None:
+    """KeyConflict: the key is another job's."""
+    if job.request_hash != new.request_hash:
+        raise KeyConflict(
+            f"key {new.key!r} belongs to job {job.id} ({job.kind}, {job.state}), which was "
+            "submitted with other content or parameters; use another --key, or none"
+        )

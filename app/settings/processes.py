@@ -30,8 +30,8 @@ class DatabaseSettings(Group):
     def _postgres_only(cls, url: SecretStr | None) -> SecretStr | None:
         if url is not None and url.get_secret_value().split("://")[0] not in _DATABASE_SCHEMES:
             raise ValueError("must begin with postgresql://; Giveway keeps its jobs in Postgres")
-        if url is not None and url.get_secret_value().split("?")[0].count("@") > 1:
-            raise ValueError("must have @ in a user or a password as %40")
+        if url is not None and "@" in url.get_secret_value().partition("@")[2].partition("?")[0]:
+            raise ValueError("has more than one @; write one in a password as %40, and / as %2F")
         return url
 
 

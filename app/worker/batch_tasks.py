@@ -56,4 +56,6 @@ def _of(wiring: Wiring, filling: Filling) -> Any:
     return work_on_chunk
 
 
-_NOTHING_DONE = frozenset({"limit", "total", "stopping", "endpoints", "no_limit_row"})
+_NOTHING_DONE = frozenset(
+    {"limit", "total", "stopping", "endpoints", "no_limit_row", "pool_gone", "unknown_kind"}
+)

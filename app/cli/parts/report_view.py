@@ -21,6 +21,9 @@ def print_report(report: Report) -> None:
         _pool(pool)
     _table("endpoints", _ENDPOINT_HEADINGS, _endpoint_rows(report), _ENDPOINT_HEADINGS[3:])
     _table("jobs", ("job", "kind", "state", "done", "failed", "tokens", "money"), _job_rows(report))
+    for job in report.jobs:
+        if job.waits is not None:
+            typer.echo(f"{job.key} waits: {job.waits} ({job.waits_code})")
     _table(
         "errors",
         ("at", "code", "count"),

@@ -14,7 +14,7 @@ from app import clock
 from app.cli import render
 from app.cli.parts.pace import Seen, items_per_s, left_s
 from app.cli.parts.progress import EVERY_S
-from app.domain.jobs import OPEN, JobState, way_on
+from app.domain.jobs import CLAIMABLE, OPEN, JobState, way_on
 from app.errors import DatabaseUnavailable
 from app.services.inspection import Inspection, JobView
 
@@ -65,7 +65,7 @@ def _watched(inspection: Inspection, reference: str, look_s: float, patience_s: 
 
 
 def line(view: JobView, per_s: float | None) -> str:
-    """The job in one line: share, pace, what is left, and why the limit is what it is."""
+    """The job in one line: share, pace, what is left, and why it waits or what it may have."""
     job, made = view.job, view.progress
     parts = [f"{made.done + made.failed:,}/{made.total:,} ({made.share:.0%})"]
     if job.state is not JobState.RUNNING:
@@ -74,7 +74,10 @@ def line(view: JobView, per_s: float | None) -> str:
         parts.append("- items/s" if per_s is None else f"{per_s:,.0f} items/s")
         left = left_s(made.pending, per_s)
         parts.append(f"{render.span(left)} left" if left is not None else "time left unknown")
-        parts.append(f"{made.in_flight} in flight of {view.limit} ({view.limit_reason})")
+        if view.why is None or view.job.state not in CLAIMABLE:
+            parts.append(f"{made.in_flight} in flight of {view.limit} ({view.limit_reason})")
+        else:
+            parts.append(f"waits: {view.why} ({view.why.code})")
     if made.retrying:
         parts.append(f"{made.retrying:,} retrying")
     parts.append(f"{made.failed:,} failed")

@@ -77,7 +77,7 @@ def test_a_sound_installation_passes_every_check(sound: Rig) -> None:
     assert len(lines) == len(found)
     assert all(line.startswith("ok ") for line in lines)
     assert {line[head.index("what") - 2 : head.index("what")] for line in lines} == {"  "}
-    assert last == "0 errors, 0 warnings, 19 checks well"
+    assert last == "0 errors, 0 warnings, 20 checks well"
 
 
 def test_an_old_snapshot_and_the_dead_rows_it_keeps_are_named_until_it_ends(
@@ -385,3 +385,12 @@ def test_rabbitmq_is_looked_at_too(
 def test_the_hot_tables_are_tables_of_ours() -> None:
     assert set(HOT) <= set(metadata.tables)
     assert max(Counter(HOT).values()) == 1
+
+
+def test_a_key_that_a_worker_lacks_is_named_with_its_variable(sound: Rig) -> None:
+    sound.execute("UPDATE workers SET name = 'batch@here#1', unset = '{\"paid\": \"PAID_KEY\"}'")
+    (found,) = examined()["keys"]
+
+    assert (found["severity"], found["where"]) == ("error", "endpoint paid")
+    assert found["what"].startswith("PAID_KEY (its api_key_env) is not set for batch@here;")
+    assert "PAID_KEY where the workers run, then giveway restart" in found["right"]

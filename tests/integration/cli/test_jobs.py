@@ -21,7 +21,7 @@ FIELDS = {
     *("weight", "max_in_flight", "total", "done", "unchanged", "empty", "failed", "retrying"),
     *("pending", "in_flight", "share", "prompt_tokens", "completion_tokens", "skipped_lines"),
     *("created_at", "started_at", "finished_at", "elapsed_s", "money", "budget"),
-    "deleted",
+    *("deleted", "waits", "waits_code"),
 }
 
 
@@ -38,7 +38,9 @@ def test_jobs_are_listed_newest_first_and_by_state(stack: Rig) -> None:
     assert [job["key"] for job in done("jobs", "list")["jobs"]] == ["two", "one"]
     assert [job["key"] for job in done("jobs", "list", "--limit", "1")["jobs"]] == ["two"]
     assert [job["key"] for job in done("jobs", "list", "--state", "paused")["jobs"]] == ["one"]
-    assert "two  embed  ready" in giveway("jobs", "list").out
+    listed = giveway("jobs", "list").out
+    assert "two  embed  ready" in listed
+    assert "two waits: a place is free; a worker takes it up within a tick (ringing)" in listed
 
 
 def test_a_deadline_that_cannot_be_met_says_so_and_when_the_job_will_be_done(stack: Rig) -> None:
@@ -64,7 +66,7 @@ def test_a_job_is_shown_whole_by_key_and_by_id(stack: Rig) -> None:
     stack.work(job_id)
     shown = done("jobs", "show", "job")
 
-    view = {"limit", "limit_reason", "waits", "failures", "params", "failed_items"}
+    view = {"limit", "limit_reason", "failures", "params", "failed_items"}
     view |= {"tenant", "after", "window", "deadline_at", "expected_at", "late_s"}
     assert set(shown) == FIELDS | view
     assert shown["id"] == done("jobs", "show", str(job_id))["id"]

@@ -40,6 +40,8 @@ def test_a_file_becomes_a_job(stack: Rig, docs: Write) -> None:
         "skipped_lines": 0,
         "skipped_first": [],
         "created_at": None,
+        "waits": None,
+        "waits_code": None,
     }
 
 
@@ -246,3 +248,23 @@ def _work_when_there_is(stack: Rig, job_id: int) -> None:
             stack.work(job_id)
             return
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--after", "nosuchjob"), "no job with key or id 'nosuchjob' to come after"),
+        (("--key", "taken"), "key 'taken' belongs to job 1"),
+        (("--collection", "chats"), "collection 'chats' holds vectors of model 'other'"),
+    ],
+)
+def test_a_dry_run_refuses_what_submitting_would(
+    stack: Rig, docs: Write, options: tuple[str, str], says: str
+) -> None:
+    stack.submit(["another text"], key="taken")
+    stack.execute("INSERT INTO collections (name, model) VALUES ('chats', 'other')")
+    path = docs(3)
+    for dry in (("--dry-run",), ()):
+        ran = giveway("submit", "embed", path, "--id-field", "id", *options, *dry)
+        assert (ran.code, says in ran.err) == (2, True), ran.err
+    assert len(stack.rows("SELECT FROM jobs")) == 1

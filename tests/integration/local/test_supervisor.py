@@ -12,6 +12,7 @@ import pytest
 
 from app.errors import Unavailable
 from app.local.output import LogFiles, Outputs
+from app.local.plan import Change
 from app.local.spec import ProcessSpec
 from app.local.supervisor import Supervisor
 from tests.waiting import until
@@ -203,3 +204,34 @@ def test_lines_keep_their_process_lose_their_passwords_and_go_to_two_files(tmp_p
 def test_an_order_that_cannot_be_is_refused():
     with pytest.raises(ValueError, match="a comes after b, which is not listed before it"):
         Supervisor([program("a", "", after=("b",)), program("b", "")], Outputs())
+
+
+def test_a_reload_starts_anew_what_changes_and_leaves_the_rest():
+    programs = [program("kept", FOREVER), program("worker", FOREVER, after=("kept",))]
+    with watched(*programs, program("gone", FOREVER)) as stack:
+        assert stack.ready.wait(10)
+        pids = {name: stack.pid(name) for name in ("kept", "worker", "gone")}
+        anew = program("worker", FOREVER, after=("kept",), env={"WHO": "anew"})
+        stack.supervisor._replan = lambda: Change((anew, program("added", FOREVER)), ("gone",))
+        stack.ready.clear()
+        stack.supervisor.reload()
+        assert stack.ready.wait(10)
+        assert stack.pid("kept") == pids["kept"]
+        assert stack.pid("worker") != pids["worker"]
+        assert psutil.Process(stack.pid("worker")).environ()["WHO"] == "anew"
+        assert stack.states["worker"].restarts == 0
+        assert psutil.pid_exists(stack.pid("added"))
+        stack.until(lambda: not psutil.pid_exists(pids["gone"]))
+
+
+def test_what_does_not_leave_in_time_is_killed_and_comes_back():
+    deaf = program("deaf", STUBBORN, ready_line="up", stop_timeout_s=0.2)
+    with watched(deaf) as stack:
+        assert stack.ready.wait(10)
+        pid = stack.pid("deaf")
+        stack.supervisor._replan = lambda: Change((deaf,))
+        stack.ready.clear()
+        stack.supervisor.reload()
+        assert stack.ready.wait(10)
+        assert stack.pid("deaf") != pid
+        assert not psutil.pid_exists(pid)

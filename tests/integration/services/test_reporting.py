@@ -82,7 +82,7 @@ def test_an_empty_database_gives_an_empty_report(rig: MakeRig) -> None:
         None,
     )
     (endpoint,) = found.endpoints
-    assert (endpoint.name, endpoint.state, endpoint.utilisation) == ("sim", "ready", 0.0)
+    assert (endpoint.name, endpoint.state, endpoint.utilisation) == ("sim", "ok", 0.0)
 
 
 def test_people_are_ranked_and_held_to_their_targets_as_the_throttle_does(rig: MakeRig) -> None:
@@ -256,13 +256,16 @@ def statements(one: Rig) -> int:
 def test_the_number_of_statements_does_not_grow_with_what_there_is(rig: MakeRig) -> None:
     one = rig()
     empty = statements(one)
+    one.submit(["a text"], key="first", after=())
+    single = statements(one)
     for number in range(5):
         job = one.submit([f"{number} text {n}" for n in range(5)], key=f"job{number}").job
         one.execute("UPDATE chunks SET failed = 1 WHERE job_id = :id", id=job.id)
         person(one, 5 + number)
 
-    assert statements(one) <= empty + 1
-    assert empty <= 15
+    assert statements(one) <= single + 1
+    assert empty <= 16
+    assert single <= empty + 12  # Why open jobs wait: so many for each pool.
 
 
 def test_the_report_is_of_one_moment(rig: MakeRig) -> None:
