@@ -96,7 +96,7 @@ class Common:
 
     def template(self, kind: Kind, params: Mapping[str, Any]) -> JobTemplate:
         """What is asked for. UsageError: what cannot be."""
-        from app.services.templates import checked_template
+        from app.services.templates import asked_template
 
         if (self.webhook is None) != (self.webhook_secret_env is None):
             raise UsageError("--webhook and --webhook-secret-env go together: calls are signed")
@@ -136,7 +136,7 @@ class Common:
             "webhook": webhook,
             "delete_missing": self.delete_missing,
         }
-        return checked_template({k: v for k, v in given.items() if v is not None})
+        return asked_template({k: v for k, v in given.items() if v is not None})
 
 
 def commands_of_kinds(but: Collection[str] = ()) -> dict[str, Any]:

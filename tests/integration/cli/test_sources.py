@@ -279,6 +279,19 @@ class TestDryRun:
         assert done(*words, "--dry-run")["items"] == 2
 
 
+def test_a_webhooks_secret_that_is_none_is_refused_where_it_can_be_seen(
+    stack: Rig, docs: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = ("--webhook", "https://example.org/h", "--webhook-secret-env", "HOOK_SECRET")
+    monkeypatch.setenv("HOOK_SECRET", "v1,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    ran = giveway("submit", "embed", docs(1), *hook)
+    assert (ran.code, "HOOK_SECRET holds no secret" in ran.err) == (2, True)
+    assert "MfKQ" not in ran.err
+
+    monkeypatch.delenv("HOOK_SECRET")  # That of the control worker counts.
+    assert giveway("submit", "embed", docs(1), *hook).code == 0
+
+
 class TestTooLong:
     """What no endpoint takes is a bad line."""
 
