@@ -43,6 +43,9 @@ class BrokerSettings(Group):
     result_url: SecretStr | None = None
     """Where Celery keeps interactive results. None: the broker itself (rpc:// on RabbitMQ)."""
     connect_timeout_s: Positive = 0.5
+    publish_timeout_s: Positive = 1.0
+    """How long one message may take to be handed over: a broker that is frozen, or behind a dead
+    line, takes none and says nothing."""
 
     @field_validator("url")
     @classmethod

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from celery import Celery
 
 from app.domain.events import Several
 from app.wiring import Wiring
 from app.worker import batch_tasks, control_tasks, interactive_tasks
-from app.worker.config import configuration
+from app.worker.config import configuration, publishing
 from app.worker.doorbell import CeleryDoorbell
 from app.worker.observer import TaskProgress
+
+
+class _Publishing(Celery):  # type: ignore[misc]
+    """An app none of whose publishing waits for ever, whoever of Celery opens the connection."""
+
+    publishing: dict[str, float]
+
+    def connection_for_write(self, url: str | None = None, **kwargs: Any) -> Any:
+        options = {**(kwargs.pop("transport_options", None) or {}), **self.publishing}
+        return super().connection_for_write(url, transport_options=options, **kwargs)
 
 
 def make(wiring: Wiring, *, current: bool = True) -> Celery:
@@ -17,7 +29,8 @@ def make(wiring: Wiring, *, current: bool = True) -> Celery:
 
     `current`: the process is ours, and so is its current app.
     """
-    app = Celery("giveway", set_as_current=current)
+    app = _Publishing("giveway", set_as_current=current)
+    app.publishing = publishing(wiring.settings)
     app.conf.update(configuration(wiring.settings))
     app.giveway = wiring
     wiring.doorbell = CeleryDoorbell(app, wiring.settings.broker.connect_timeout_s)

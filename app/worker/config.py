@@ -9,6 +9,10 @@ from app.settings import Settings
 from app.worker import queues
 
 _NO_RESULT = {"ignore_result": True}
+_RESULT_S = 5.0
+"""How long one operation on an answer may take, where Redis or Valkey keeps answers."""
+_CONSUMING_S = 10.0
+"""The same where messages are taken: longer than the broker lets a taker wait for one."""
 
 
 def broker_url(settings: Settings) -> str:
@@ -39,6 +43,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "redis_socket_connect_timeout": max(1.0, settings.broker.connect_timeout_s),
+        "redis_socket_timeout": _RESULT_S,
         "redis_socket_keepalive": True,
         "redis_backend_health_check_interval": 10,
         "task_queues": queues.queues(url),
@@ -69,6 +74,15 @@ def configuration(settings: Settings) -> dict[str, Any]:
     }
 
 
+def publishing(settings: Settings) -> dict[str, float]:
+    """Transport options of a connection that publishes: each of its operations has a deadline."""
+    deadline_s = settings.broker.publish_timeout_s
+    if broker_url(settings).startswith("redis"):
+        return {"socket_timeout": deadline_s}
+    # RabbitMQ confirms each message: without these that is waited for as long as it takes.
+    return {"read_timeout": deadline_s, "write_timeout": deadline_s}
+
+
 def _transport(is_redis: bool, visible_s: float) -> dict[str, Any]:
     if not is_redis:
         return {"confirm_publish": True}
@@ -77,6 +91,7 @@ def _transport(is_redis: bool, visible_s: float) -> dict[str, Any]:
         "socket_keepalive": True,
         "health_check_interval": 10,
         "socket_connect_timeout": 1.0,
+        "socket_timeout": _CONSUMING_S,
         "priority_steps": list(queues.PRIORITY_STEPS),
     }
 

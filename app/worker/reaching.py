@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from app.wiring import Wiring
 
+_FEW_RETRIES = {"max_retries": 2, "interval_start": 0, "interval_step": 0.2, "interval_max": 0.2}
 _PORTS = {"redis": 6379, "rediss": 6379, "amqp": 5672, "amqps": 5671, "pyamqp": 5672}
 
 
@@ -59,6 +60,9 @@ def celery_of(wiring: Wiring) -> Iterator[Celery]:
     from app.worker.results import close_backend
 
     app = make(wiring, current=False)
+    # Somebody waits: where answers are kept has no more time than where messages go.
+    app.conf.redis_socket_timeout = wiring.settings.broker.publish_timeout_s
+    app.conf.result_backend_transport_options = {"retry_policy": _FEW_RETRIES}
     pool = own_pool(app.connection_for_write(), app.conf.broker_pool_limit)
     app._pool, app.amqp._producer_pool = pool.connections, pool
     try:
@@ -74,14 +78,35 @@ def celery_of(wiring: Wiring) -> Iterator[Celery]:
 
 @contextmanager
 def celery_that_answers(wiring: Wiring) -> Iterator[Celery]:
-    """The same, for a command that waits. BrokerUnavailable: nobody listens, or it went away."""
+    """The same, for a command that waits. BrokerUnavailable: nobody answers, or it went away."""
     from kombu.exceptions import OperationalError
 
     url = wiring.settings.broker.url
-    if url is not None and not reachable(wiring):
-        raise BrokerUnavailable(f"the broker at {masked(url.get_secret_value())} does not answer")
-    try:
-        with celery_of(wiring) as app:
+    with celery_of(wiring) as app:
+        if url is not None and not (reachable(wiring) and _answers(app)):
+            shown = masked(url.get_secret_value())
+            raise BrokerUnavailable(f"the broker at {shown} does not answer")
+        try:
             yield app
-    except OperationalError as error:
-        raise BrokerUnavailable(f"the broker went away: {error}") from error
+        except OperationalError as error:
+            raise BrokerUnavailable(f"the broker went away: {error}") from error
+        except RuntimeError as error:
+            if "result store" not in str(error):
+                raise
+            raise BrokerUnavailable("the broker went away, and the answer with it") from error
+
+
+def _answers(app: Celery) -> bool:
+    """Whether the broker says a word: a process that was stopped takes connections all the same."""
+    with app.connection_for_write() as connection:
+        transport = connection.transport
+        try:
+            # The connection itself would try again and again.
+            own = transport.establish_connection()
+            try:
+                transport.create_channel(own)
+            finally:
+                transport.close_connection(own)
+        except (*connection.connection_errors, *connection.channel_errors):
+            return False
+    return True
