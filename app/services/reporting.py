@@ -19,8 +19,8 @@ from app.domain.reports import (
     PoolReport,
     Report,
 )
-from app.services.pool_now import pool_now
 from app.services.pools import Pool, Pools
+from app.services.pools.now import pool_now
 from app.services.waiting import requests_in
 from app.storage.database import Database
 from app.storage.event_store import EventStore

@@ -7,7 +7,7 @@ from dataclasses import replace
 from app.domain.sharing import shared, uneven
 from app.services.doorbell import Doorbell
 from app.services.pools import Pool, Pools, current
-from app.services.room import batch_limit
+from app.services.pools.now import PoolState
 from app.storage.database import Database
 from app.storage.limit_store import LimitStore
 from app.storage.turn_store import TurnStore
@@ -38,14 +38,8 @@ class Ringing:
             row = LimitStore(tx).read(pool.name)
             if row is None:
                 return []
-            pool = current(tx, pool, row)
             occupancy = LimitStore(tx).occupancy(pool.name)
-            people = occupancy.interactive_total + occupancy.queued
-            limit = batch_limit(pool, row, people)
-            places = min(
-                limit - occupancy.batch_total,
-                pool.bounds.total - occupancy.batch_total - occupancy.interactive_total,
-            )
+            places = PoolState(current(tx, pool, row), row, occupancy).batch_places
             if places <= 0:
                 return []
             store = TurnStore(tx)

@@ -22,7 +22,7 @@ from app.errors import BadParams
 from app.wiring import Wiring
 
 if TYPE_CHECKING:
-    from app.services.interactive import Answered
+    from app.services.people.tickets import Answered
 
 _SHOWN = (
     "model",
