@@ -65,6 +65,7 @@ class InteractiveTask(Task):
     Request = Discreet
     acks_late = True
     ignore_result = False
+    track_started = False  # One who waits asks for the answer, not for how far it is.
     resultrepr_maxsize = 256
 
 

@@ -49,7 +49,7 @@ _AGAIN_S = 0.3
 _PAUSE_S = 0.1
 _HEAL_S = 0.5
 """How often a server that was away is tried."""
-_HELD_S = 0.025
+_HELD_S = 0.04
 """How long an end waits for a group to go with, where nobody waits for its place."""
 _LOOK_S = 0.02
 """How often a lane whose request is the first in the whole line looks."""
@@ -93,6 +93,7 @@ class Admission:
         self._is_pressing = False
         """Whether there is more to do than to look."""
         self._idle = asyncio.Event()
+        """Set while no group is out."""
         self._idle.set()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -157,7 +158,7 @@ class Admission:
 
     async def settled(self) -> None:
         """Wait until everything is written that was to be written by now."""
-        while self._pending and not self._is_away:
+        while (self._pending or not self._idle.is_set()) and not self._is_away:
             self._idle.clear()
             self._wake.set()
             await self._idle.wait()
@@ -181,6 +182,7 @@ class Admission:
         while True:
             await self._wake.wait()
             self._wake.clear()
+            self._idle.clear()
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
