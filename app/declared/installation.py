@@ -17,9 +17,7 @@ def installation_of(settings: Settings, pools: Pools, command_threads: int) -> I
         "control": settings.control_threads,
         "a command": command_threads,
     }
-    connections = {
-        name: settings.database.connections_of(count) for name, count in threads.items()
-    }
+    connections = {name: settings.database.connections_of(count) for name, count in threads.items()}
     # A lane has a connection a pool and one for its leases.
     connections["interactive"] += len(pools.by_name) + 1
     connections["interactive"] *= settings.interactive_processes

@@ -51,6 +51,7 @@ _HEAL_S = 0.5
 """How often a server that was away is tried."""
 _HELD_S = 0.04
 """How long an end waits for a group to go with, where nobody waits for its place."""
+_SETTLE_S = 0.002
 _LOOK_S = 0.02
 """How often a lane whose request is the first in the whole line looks."""
 _LOOK_BEHIND_S = 0.05
@@ -92,9 +93,8 @@ class Admission:
         """Whether the first in the whole line is ours."""
         self._is_pressing = False
         """Whether there is more to do than to look."""
-        self._idle = asyncio.Event()
-        """Set while no group is out."""
-        self._idle.set()
+        self._is_out = False
+        """Whether a group is out."""
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     # What the lane asks of it.
@@ -158,10 +158,9 @@ class Admission:
 
     async def settled(self) -> None:
         """Wait until everything is written that was to be written by now."""
-        while (self._pending or not self._idle.is_set()) and not self._is_away:
-            self._idle.clear()
+        while (self._pending or self._is_out) and not self._is_away:
             self._wake.set()
-            await self._idle.wait()
+            await asyncio.sleep(_SETTLE_S)
 
     async def close(self) -> None:
         """Write what is to be written, and leave the database."""
@@ -182,7 +181,7 @@ class Admission:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            self._idle.clear()
+            self._is_out = True
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
@@ -194,7 +193,7 @@ class Admission:
                 log.exception("pool %s: a group failed", self._pool.name)
                 self._lost(None)
             self._sweep()
-            self._idle.set()
+            self._is_out = False
             if self._waiting and not self._is_away:
                 self._later(self._look_s())
 
