@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from app.services.exporting import Exporting
     from app.services.indexing import Indexing
     from app.services.inspection import Inspection
-    from app.services.interactive import Interactive
     from app.services.launching import Launching
     from app.services.learning import Learning
     from app.services.leases import Leases
+    from app.services.people.interactive import Interactive
     from app.services.pools import Pools
     from app.services.presence import Presence
     from app.services.probing import Probing
@@ -89,7 +89,8 @@ class Wiring:
     def close(self) -> None:
         """Close what was used of it: threads end, connections are given back."""
         made = vars(self)  # Cached properties: what was used.
-        for name in ("presence", "leases", "scraping", "recorder", "wires", "database"):
+        names = ("interactive", "presence", "leases", "scraping", "recorder", "wires", "database")
+        for name in names:
             if name in made:
                 made[name].close()
 
@@ -255,20 +256,19 @@ class Wiring:
     def interactive(self) -> Interactive:
         """Answering people."""
         from app.declared.merging import rule_of
-        from app.services.interactive import Interactive
-        from app.services.places import Places
-        from app.services.serving import Serving
+        from app.services.people.interactive import Interactive
+        from app.services.people.lane import LaneRules
 
-        deadline_s = self.settings.interactive.deadline_s
-        timeout_s = self.settings.interactive.call_timeout_s
-        places = Places(self.database, self.pools, self.leases, self.worker)
+        people, batch = self.settings.interactive, self.settings.batch
+        rules = LaneRules(
+            people.deadline_s, people.call_timeout_s, batch.lease_s, batch.heartbeat_s, self.rules
+        )
         return Interactive(
             self.database,
             self.pools,
-            Serving(self.database, places, self.wires, self.rates, timeout_s, self.rules),
-            self.leases,
-            deadline_s,
-            timeout_s,
+            self.rates,
+            lambda: self.worker,
+            rules,
             rule_of(self.settings),
         )
 
@@ -420,7 +420,7 @@ class Wiring:
     def exposition(self) -> Exposition:
         """What Prometheus reads."""
         from app.metrics.exposition import Exposition, Known
-        from app.services.pool_now import pool_now
+        from app.services.pools.now import pool_now
         from app.services.waiting import requests_in
 
         most = self.settings.batch.micro_batch_items

@@ -145,7 +145,14 @@ class Rig:
         with self.database.transaction() as tx:
             return ProgressStore(tx).progress([job_id])[job_id]
 
+    def settle(self) -> None:
+        """People's answers come before their rows' ends, which are written together a moment
+        later: whoever looks at rows waits for that."""
+        if "interactive" in vars(self.wiring):
+            self.wiring.interactive.settle()
+
     def rows(self, sql: str, **values: Any) -> list[Any]:
+        self.settle()
         with self.database.transaction() as tx:
             return list(tx.execute(text(sql), values))
 

@@ -202,7 +202,7 @@ def chosen(
             Choice(spec, answers)
             for spec in specs
             if (answers := answers_for(spec, model, role)) is not None
-            and in_flight.get(spec.name, 0) < _places(spec, health.get(spec.name, HEALTHY), answers)
+            and in_flight.get(spec.name, 0) < places(spec, health.get(spec.name, HEALTHY), answers)
         ]
         if free:
             return min(free, key=lambda one: _burden(one.spec, health, in_flight, trickle=trickle))
@@ -218,13 +218,14 @@ def room(
 ) -> int:
     """How many more requests for `model` the endpoints of `role` take now."""
     return sum(
-        max(0, _places(spec, health.get(spec.name, HEALTHY), answers) - in_flight.get(spec.name, 0))
+        max(0, places(spec, health.get(spec.name, HEALTHY), answers) - in_flight.get(spec.name, 0))
         for spec in specs
         if (answers := answers_for(spec, model, role)) is not None
     )
 
 
-def _places(spec: EndpointSpec, health: EndpointHealth, model: str) -> int:
+def places(spec: EndpointSpec, health: EndpointHealth, model: str) -> int:
+    """Requests for `model` that `spec` takes at a time, as it stands."""
     if not health.usable(model):
         return 0
     return 1 if health.on_trial else spec.max_concurrency

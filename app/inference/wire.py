@@ -40,6 +40,7 @@ class Wire:
     `base_url` ends in /v1. Every failure is a leaf of EndpointError. `deadline_s` of a call is the
     time it may take in all, at most `total_timeout_s`. With `cancelled` set the call closes its
     connection and raises Abandoned: at once for a `Cancel`, within 50 ms for a plain event.
+    `backend` opens the sockets; with that of `fibers` an event loop makes the calls.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Wire:
         connect_timeout_s: float = 5.0,
         first_byte_timeout_s: float = 120.0,
         total_timeout_s: float = 600.0,
+        backend: Callable[[float], CallBackend] = CallBackend,
     ) -> None:
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -64,6 +66,7 @@ class Wire:
         self._host = parts.hostname
         self._scheme = parts.scheme
         self._connect_timeout_s = connect_timeout_s
+        self._backend = backend
         self._first_byte_timeout_s = first_byte_timeout_s
         self._total_timeout_s = total_timeout_s
         self._pools: dict[int, httpcore2.ConnectionPool] = {}
@@ -261,7 +264,7 @@ class Wire:
                 max_connections=None,  # Limits are the throttle's; a call never queues here.
                 max_keepalive_connections=256,
                 keepalive_expiry=_KEEP_S,
-                network_backend=CallBackend(self._connect_timeout_s),
+                network_backend=self._backend(self._connect_timeout_s),
             )
             pool = self._pools.setdefault(os.getpid(), made)  # Another thread may have been first.
         return pool

@@ -82,15 +82,18 @@ def plan(settings: Settings, options: StackOptions, choices: Choices) -> StackPl
         models = told.simulated_models(settings)
         command = commands.simulated(HOST, port, places, models, options.endpoint_speed)
         specs.append(processes.simulated(choices, environment, port, command))
-    for queue, threads in (
-        (INTERACTIVE, settings.interactive_threads),
-        (BATCH, settings.batch_threads),
-        (CONTROL, settings.control_threads),
+    for queue, threads, many in (
+        (INTERACTIVE, settings.interactive_threads, settings.interactive_processes),
+        (BATCH, settings.batch_threads, 1),
+        (CONTROL, settings.control_threads, 1),
     ):
         if options.wants(queue):
-            specs.append(
-                processes.worker(choices, environment, after, queue=queue, threads=threads)
-            )
+            specs += [
+                processes.worker(
+                    choices, environment, after, queue=queue, threads=threads, number=number
+                )
+                for number in range(1, many + 1)
+            ]
     if options.wants(SCALING) and any(one.target == "process" for one in settings.scaling):
         specs.append(processes.scaling(choices, environment, after))
     # These two need no table, so they come up while the database is still being made.

@@ -48,12 +48,19 @@ def simulated(
 
 
 def worker(
-    choices: Choices, told: Environment, after: tuple[str, ...], *, queue: str, threads: int
+    choices: Choices,
+    told: Environment,
+    after: tuple[str, ...],
+    *,
+    queue: str,
+    threads: int,
+    number: int = 1,
 ) -> ProcessSpec:
-    """A Celery worker for one queue, of the same name at each start."""
-    node = f"{queue}@giveway-{choices.stack_id}"
+    """A Celery worker for one queue, the `number`th of its kind, of the same name at each start."""
+    name = queue if number == 1 else f"{queue}-{number}"
+    node = f"{name}@giveway-{choices.stack_id}"
     return ProcessSpec(
-        name=queue,
+        name=name,
         argv=_python(commands.worker(queue, node, threads)),
         env={**told, "PYTHONWARNINGS": _AS_ROOT},
         cwd=choices.cwd,

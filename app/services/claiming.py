@@ -19,8 +19,8 @@ from app.domain.routing import (
 )
 from app.domain.sharing import Candidate
 from app.services.pools import Pool, current
+from app.services.pools.now import PoolState, at_endpoints
 from app.services.rates import with_budget_left
-from app.services.room import batch_limit
 from app.storage.lease_store import LeaseStore
 from app.storage.limit_store import LimitStore, Occupancy
 from app.storage.turn_store import TurnStore
@@ -68,14 +68,13 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
     row = limits.lock(pool.name)
     if row is None:
         return NotNow("no_limit_row")
-    pool = current(tx, pool, row)
     occupancy = limits.occupancy(pool.name)
-    people = occupancy.interactive_total + occupancy.queued
-    if occupancy.batch_total >= batch_limit(pool, row, people):
+    now = PoolState(current(tx, pool, row), row, occupancy)
+    if occupancy.batch_total >= now.limit:
         return NotNow("limit")
-    pool = with_budget_left(tx, pool)
-    if occupancy.batch_total + occupancy.interactive_total >= pool.bounds.total:
+    if now.is_full:
         return NotNow("total")
+    pool = with_budget_left(tx, now.pool)
     cap = job.max_in_flight
     if cap is not None and TurnStore(tx).in_flight(job.id, pool.name) >= cap:
         return NotNow("job_cap")
@@ -120,11 +119,6 @@ def room_for(job: Job | Candidate, pool: Pool, occupancy: Occupancy) -> int | No
 def _nowhere(pool: Pool) -> Choice:
     """The place of a job that makes no call: it counts in the pool, and at no endpoint."""
     return Choice(EndpointSpec("none", pool.name, "none", "", (), 1), NO_MODEL)
-
-
-def at_endpoints(pool: Pool, occupancy: Occupancy) -> dict[str, int]:
-    """Requests in flight by endpoint, both classes."""
-    return {spec.name: occupancy.at(spec.name) for spec in pool.endpoints}
 
 
 def claimable(job: Job | None) -> bool:

@@ -20,8 +20,8 @@ from app.errors import NotFound
 from app.services import made
 from app.services.claiming import places_for
 from app.services.pools import Pools, current
+from app.services.pools.now import PoolState
 from app.services.rates import with_budget_left
-from app.services.room import batch_limit
 from app.services.waits import reasons
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
@@ -159,8 +159,6 @@ class Inspection:
             pool = current(tx, pool, row)
             occupancy = limits.occupancy(name)
             reading = RequestStore(tx).reading(name, pool.policy, row.now)
-        people = occupancy.interactive_total + occupancy.queued
-        limit = batch_limit(pool, row, people)
         is_old = row.state.valid_until is None or row.now > row.state.valid_until
         return PoolView(
             name=name,
@@ -169,7 +167,7 @@ class Inspection:
             reserve=pool.bounds.reserve,
             batch_min=pool.bounds.batch_min,
             batch_max=pool.bounds.ceiling,
-            limit=limit,
+            limit=PoolState(pool, row, occupancy).limit,
             reason=Reason.STALE if is_old else row.state.reason,
             pressure=row.pressure,
             target_p95_ms=pool.policy.target_p95_ms,
@@ -200,14 +198,11 @@ class Inspection:
             row = limits.read(name)
             if row is None:
                 return []
-            pool = current(tx, pool, row)
             occupancy = limits.occupancy(name)
-            people = occupancy.interactive_total + occupancy.queued
-            taken = occupancy.batch_total + occupancy.interactive_total
-            limit = batch_limit(pool, row, people)
-            pool = with_budget_left(tx, pool)
-            if occupancy.batch_total >= limit or taken >= pool.bounds.total:
+            now = PoolState(current(tx, pool, row), row, occupancy)
+            if now.batch_places <= 0:
                 return []
+            pool = with_budget_left(tx, now.pool)
             ids = {
                 one.job_id
                 for one in TurnStore(tx).candidates(name, 1)

@@ -20,8 +20,8 @@ from app.domain.reports import (
     Report,
 )
 from app.domain.waiting import Waiting
-from app.services.pool_now import pool_now
 from app.services.pools import Pool, Pools
+from app.services.pools.now import pool_now
 from app.services.waiting import requests_in
 from app.services.waits import reasons
 from app.storage.database import Database

@@ -10,8 +10,8 @@ from app.domain.sharing import Candidate, shared, uneven
 from app.services.claiming import room_for
 from app.services.doorbell import Doorbell
 from app.services.pools import Pool, Pools, current
+from app.services.pools.now import PoolState
 from app.services.rates import with_budget_left
-from app.services.room import batch_limit
 from app.storage.database import Database
 from app.storage.limit_store import LimitStore, Occupancy
 from app.storage.turn_store import TurnStore
@@ -44,12 +44,7 @@ class Ringing:
                 return []
             pool = current(tx, pool, row)
             occupancy = LimitStore(tx).occupancy(pool.name)
-            people = occupancy.interactive_total + occupancy.queued
-            limit = batch_limit(pool, row, people)
-            places = min(
-                limit - occupancy.batch_total,
-                pool.bounds.total - occupancy.batch_total - occupancy.interactive_total,
-            )
+            places = PoolState(pool, row, occupancy).batch_places
             if places <= 0:
                 return []
             candidates = candidates_for(tx, with_budget_left(tx, pool), occupancy, places)

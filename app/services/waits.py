@@ -27,9 +27,9 @@ from app.domain.waiting import (
 )
 from app.services.claiming import room_for
 from app.services.pools import Pool, Pools, current
+from app.services.pools.now import PoolState
 from app.services.rates import with_budget_left
 from app.services.ringing import candidates_for
-from app.services.room import batch_limit
 from app.storage.database import database_now
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitRow, LimitStore, Occupancy
@@ -106,14 +106,13 @@ def _scene(tx: Connection, pool: Pool) -> _Scene | None:
         return None
     here = current(tx, pool, row)
     occupancy = limits.occupancy(pool.name)
-    limit = batch_limit(here, row, occupancy.interactive_total + occupancy.queued)
+    now = PoolState(here, row, occupancy)
     rested = with_budget_left(tx, here)
-    flying = occupancy.batch_total + occupancy.interactive_total
-    places = max(0, min(limit - occupancy.batch_total, here.bounds.total - flying))
+    places = max(0, now.batch_places)
     rung = shared(places, candidates_for(tx, rested, occupancy, places)) if places else []
     away = WaitingStore(tx).away(pool.name)
     added = here.endpoints[len(pool.endpoints) :]
-    return _Scene(here, added, rested, row, occupancy, limit, away, rung)
+    return _Scene(here, added, rested, row, occupancy, now.limit, away, rung)
 
 
 def _models(known: Known, scene: _Scene | None, pool: str) -> frozenset[str]:

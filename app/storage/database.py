@@ -53,6 +53,16 @@ class Database:
         self._engine: Engine | None = None
         self._pid = 0
 
+    @property
+    def reach(self) -> dict[str, Any]:
+        """How psycopg reaches the server, for connections that an event loop makes for itself."""
+        given = make_url(self._url).set(drivername="postgresql")
+        return {
+            "conninfo": given.render_as_string(hide_password=False),
+            "application_name": self._name,
+            "connect_timeout": 5,
+        }
+
     def __repr__(self) -> str:
         return f"Database({make_url(self._url).render_as_string(hide_password=True)})"
 

@@ -88,6 +88,14 @@ def _take_over(sender: Any = None, **_: Any) -> None:
         log.warning("could not look for leases of an earlier worker: %s", error)
 
 
+@signals.worker_shutdown.connect(weak=False)
+def _leave(**_: Any) -> None:
+    """What became of the last requests is written before the process ends."""
+    wiring: Wiring = celery.giveway
+    if "interactive" in vars(wiring):
+        wiring.interactive.close()
+
+
 @signals.worker_shutting_down.connect(weak=False)
 def _stop_claiming(**_: Any) -> None:
     """TERM or INT: finish the checkpoint, hand the chunk back, claim nothing more."""

@@ -22,7 +22,7 @@ from app.errors import BadParams
 from app.wiring import Wiring
 
 if TYPE_CHECKING:
-    from app.services.interactive import Answered
+    from app.services.people.tickets import Answered
 
 _SHOWN = (
     "model",
@@ -65,6 +65,7 @@ class InteractiveTask(Task):
     Request = Discreet
     acks_late = True
     ignore_result = False
+    track_started = False  # One who waits asks for the answer, not for how far it is.
     resultrepr_maxsize = 256
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import random
 import threading
@@ -12,17 +13,17 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from app import clock
 from app.domain.inference import ChatRequest, Message
-from app.domain.requests import NewRequest, RequestState
-from app.inference.cancel import Cancel
+from app.domain.requests import NewRequest
 from app.services.claiming import Claimed, NotNow, claim
-from app.services.party import Alone, window
-from app.services.places import Places
+from app.services.people.admission import Admission
+from app.services.people.tickets import Ticket, window
 from app.services.pools import Pool
 from app.storage.database import Database
+from app.storage.lane_store import LaneStore
 from app.storage.lease_store import LeaseStore
 from app.storage.limit_store import LimitRow, LimitStore, Occupancy
-from app.storage.request_store import RequestStore
 from tests.rig import MakeRig, Rig
 
 CLAIMERS = 24
@@ -159,8 +160,11 @@ def test_both_classes_together_never_pass_the_total(rig: MakeRig) -> None:
             request = a_request()
             take_place(one, request)
             time.sleep(0.02)
-            with one.database.transaction() as tx:
-                RequestStore(tx).finish(request.id, RequestState.DONE)
+            one.execute(
+                "UPDATE interactive_requests SET state = 'done', finished_at = now(),"
+                " lease_until = NULL WHERE id = :id",
+                id=request.id,
+            )
 
     def watcher() -> None:
         while time.monotonic() < end:
@@ -184,18 +188,23 @@ def in_flight(database: Database) -> int:
 
 
 def a_request(priority: int = 0) -> NewRequest:
-    from app import clock
-
     return NewRequest(uuid.uuid4(), "main", "chat", "fake-chat", clock.now(), priority=priority)
 
 
 def take_place(one: Rig, request: NewRequest) -> None:
-    from app import clock
+    """A person's request until it has its place, without the call."""
 
-    own = window(request, clock.now(), clock.monotonic_s(), 120, 120)
-    wiring = one.wiring
-    places = Places(wiring.database, wiring.pools, wiring.leases, wiring.worker)
-    places.taken(Alone(request, HELLO, own, Cancel()))
+    async def placed() -> None:
+        wiring = one.wiring
+        store = LaneStore(wiring.database, "main", wiring.worker, 60)
+        admission = Admission(wiring.pools.named("main"), store, lambda: None)
+        own = window(request, clock.now(), clock.monotonic_s(), 120, 120)
+        try:
+            await admission.place(Ticket((request,), HELLO, own))
+        finally:
+            await admission.close()
+
+    asyncio.run(placed())
 
 
 def test_the_reserve_is_free_for_a_person_when_batch_is_at_its_most(rig: MakeRig) -> None:

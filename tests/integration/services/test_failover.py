@@ -106,6 +106,7 @@ def test_a_call_that_failed_before_another_answered_counts_where_it_failed(three
     three.endpoint.order({"kind": "status", "status": 500})
     ask(three)
     ask(three)
+    three.settle()
     fared = {one.name: one for one in three.wiring.endpoints.listed()}
     assert (fared["sim"].finished, fared["sim"].failed) == (0, 2)
     assert (fared["backup"].finished, fared["backup"].failed) == (2, 0)
@@ -229,7 +230,7 @@ def test_without_failover_the_same_request_fails(
 ) -> None:
     """The mutant: nothing moves on."""
     assert moves_on(errors.ServerFault("x"))
-    monkeypatch.setattr("app.services.serving.moves_on", lambda _: False)
+    monkeypatch.setattr("app.services.people.lane.moves_on", lambda _: False)
     three.endpoint.order({"kind": "status", "status": 500})
     with pytest.raises(errors.ServerFault):
         ask(three)

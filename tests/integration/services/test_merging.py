@@ -50,6 +50,7 @@ def test_many_at_once_are_few_calls_and_each_gets_its_own_vector(rig: MakeRig) -
     answers = all_at_once(one, texts)
     merged = one.endpoint.ledger()["requests"]
     assert merged <= 10
+    one.settle()
     assert one.wiring.endpoints.listed()[0].finished == merged
     for text, answered in list(zip(texts, answers, strict=True))[::10]:
         alone = embed(one, text)

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.domain.requests import NewRequest
 from app.services.submission import JobRequest
-from app.storage.request_store import RequestStore
 from tests.rig import MakeRig, Rig, Texts
 from tests.served import Served, serving
 from tests.waiting import until
@@ -34,15 +32,14 @@ def generate(one: Rig, texts: list[str], **more: Any) -> int:
 
 def someone_waits(one: Rig, seconds: float) -> None:
     """A request that has waited so long for its first token."""
-    from datetime import timedelta
-
-    from app import clock
-
-    asked_at = clock.now() - timedelta(seconds=seconds)
-    with one.database.transaction() as tx:
-        request = NewRequest(uuid.uuid4(), "main", "chat", "fake-chat", asked_at)
-        RequestStore(tx).arrive([request], "w#1", 60)
-        RequestStore(tx).start([request.id], "sim")
+    one.execute(
+        "INSERT INTO interactive_requests (id, pool, task_type, model, state, endpoint, worker,"
+        " submitted_at, started_at, lease_until) VALUES (:id, 'main', 'chat', 'fake-chat',"
+        " 'running', 'sim', 'w#1', now() - make_interval(secs => :ago), now(),"
+        " now() + interval '1 minute')",
+        id=uuid.uuid4(),
+        ago=seconds,
+    )
 
 
 def running(one: Rig, job_id: int, chunks: int) -> list[threading.Thread]:

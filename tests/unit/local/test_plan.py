@@ -43,6 +43,15 @@ def test_everything_is_there_when_nothing_is_configured():
     ]  # fmt: skip
 
 
+def test_there_are_as_many_interactive_workers_as_the_settings_say():
+    stack = _planned(Settings(interactive={"processes": 3}))
+    people = [name for name in _names(stack) if name.startswith("interactive")]
+    assert people == ["interactive", "interactive-2", "interactive-3"]
+    nodes = {argv[argv.index("-n") + 1] for argv in (_spec(stack, one).argv for one in people)}
+    assert nodes == {f"{one}@giveway-{EMBEDDED.stack_id}" for one in people}
+    assert all("-Q" in _spec(stack, one).argv for one in people)
+
+
 def test_each_worker_has_one_queue_a_stable_name_and_its_threads():
     stack = _planned(Settings(pools=(PoolSettings(name="main", total=8),)))
     batch = _spec(stack, "batch").argv

@@ -15,7 +15,7 @@ from app.domain.throttle.policies import check_options
 from app.domain.throttle.values import Bounds, PolicySettings
 from app.errors import ConfigError, UnknownName
 from app.storage.database import Database
-from app.storage.endpoint_store import EndpointStore
+from app.storage.endpoint_store import EndpointStore, Standing
 from app.storage.limit_store import LimitRow
 
 
@@ -91,7 +91,11 @@ def current(tx: Connection, pool: Pool, row: LimitRow) -> Pool:
 
 def present(tx: Connection, pool: Pool) -> Pool:
     """`pool` with the endpoints added at run time and everyone's health. One query."""
-    standing = EndpointStore(tx).standing(pool.name)
+    return standing_as(pool, EndpointStore(tx).standing(pool.name))
+
+
+def standing_as(pool: Pool, standing: Sequence[Standing]) -> Pool:
+    """`pool` with its endpoints as they stand by `standing`."""
     added = tuple(one.added for one in standing if one.added is not None)
     health = {one.name: one.health for one in standing}
     if not added:
@@ -101,12 +105,13 @@ def present(tx: Connection, pool: Pool) -> Pool:
         for spec in added
         if spec.role == PRIMARY and not health[spec.name].draining
     )
-    bounds = replace(
-        pool.bounds,
-        total=pool.bounds.total + more,
-        batch_max=pool.bounds.batch_max + more,
-    )
+    bounds = with_more(pool.bounds, more)
     return replace(pool, bounds=bounds, endpoints=pool.endpoints + added, health=health)
+
+
+def with_more(bounds: Bounds, places: int) -> Bounds:
+    """`bounds` with so many places of primaries that were added at run time."""
+    return replace(bounds, total=bounds.total + places, batch_max=bounds.batch_max + places)
 
 
 def check_changes(changes: Mapping[str, Any]) -> None:
