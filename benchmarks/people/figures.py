@@ -84,7 +84,9 @@ def added_ms(one: Run, runs: Sequence[Run], name: str) -> float | None:
 
     `name`: p50_ms, p95_ms or p99_ms.
     """
-    beside = [r for r in runs if (r.contender, r.rps, r.cores_busy) == (DIRECT, one.rps, one.cores_busy)]
+    beside = [
+        r for r in runs if (r.contender, r.rps, r.cores_busy) == (DIRECT, one.rps, one.cores_busy)
+    ]
     mine = getattr(one, name)
     its = getattr(beside[0], name) if beside else None
     return None if mine is None or its is None else round(mine - its, 3)

@@ -41,9 +41,7 @@ def due(rps: float, warm_up_s: float, seconds: float, seed: int) -> list[float]:
     return arrivals(LoadPlan("", rps=rps, seconds=warm_up_s + seconds, seed=seed))
 
 
-def play(
-    start: Start, dues: Sequence[float], warm_up_s: float, mark: Callable[[], None]
-) -> Played:
+def play(start: Start, dues: Sequence[float], warm_up_s: float, mark: Callable[[], None]) -> Played:
     """Everybody's waits but those of the warm-up. `mark` is called when the warm-up is over."""
     waits: list[float | None] = [None] * len(dues)
     late = [0.0] * len(dues)

@@ -62,7 +62,11 @@ class _Talk:
                 threading.Thread(target=work, daemon=True).start()
 
     def _take(
-        self, start: socket.socket, on_way: queue.SimpleQueue[tuple[float, bytes]], *, is_client: bool
+        self,
+        start: socket.socket,
+        on_way: queue.SimpleQueue[tuple[float, bytes]],
+        *,
+        is_client: bool,
     ) -> None:
         data = b"-"
         while data:
