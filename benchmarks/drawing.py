@@ -21,13 +21,14 @@ def pyplot() -> Any | None:
     return made
 
 
-def save(figures: Iterable[tuple[str, Any]], folder: Path) -> list[Path]:
-    """Write each figure as the file of that name; the files."""
+def save(figures: Iterable[tuple[str, Any]], folder: Path, made: Any) -> list[Path]:
+    """Write each figure that `made`, which is pyplot, has drawn as the file of that name; the
+    files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, figure in figures:
         path = folder / name
         figure.savefig(path, metadata={"Date": None})
-        figure.clear()
+        made.close(figure)
         written.append(path)
     return written

@@ -52,7 +52,8 @@ def main() -> None:
     print(f"wrote {file}")
     if given.page is not None:
         drawn = picture.draw(runs, given.pictures)
-        given.page.write_text(report.page_with(given.page.read_text(), report.section(runs, told)))
+        page = given.page.read_text() if given.page.exists() else "# People, and what they wait\n"
+        given.page.write_text(report.page_with(page, report.section(runs, told)))
         for path in (given.page, *drawn):
             print(f"wrote {path}")
 

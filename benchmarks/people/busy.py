@@ -1,12 +1,10 @@
-"""Somebody else's work on every core, at our own priority: `python -m benchmarks.people.busy SECONDS`.
+"""Somebody else's work on one core, at our own priority: `benchmarks.people.busy SECONDS`.
 
 It ends by itself, whatever becomes of who started it.
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import time
 
@@ -20,11 +18,4 @@ def _spin(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    seconds = float(sys.argv[1])
-    if len(sys.argv) == 2:
-        others = [
-            subprocess.Popen([sys.executable, "-m", "benchmarks.people.busy", sys.argv[1], "one"])
-            for _ in range((os.cpu_count() or 1) - 1)
-        ]
-    print("busy", flush=True)
-    _spin(seconds)
+    _spin(float(sys.argv[1]))

@@ -77,7 +77,8 @@ def running(name: str, stage: Stage, database_url: str) -> Iterator[Running]:
 def _direct(stage: Stage) -> Iterator[Running]:
     """The same call as the wire makes, by hand: a kept connection, one write, one read."""
     parts = urlsplit(stage.endpoint_url)
-    assert parts.hostname is not None and parts.port is not None
+    assert parts.hostname is not None
+    assert parts.port is not None
     address = (parts.hostname, parts.port)
     kept: list[socket.socket] = []
 

@@ -78,7 +78,7 @@ class _Visitor(asyncio.Protocol):
 
 
 async def _serve() -> None:
-    chance = random.Random(11)  # noqa: S311 - times, not secrets
+    chance = random.Random(11)
     loop = asyncio.get_running_loop()
     server = await loop.create_server(lambda: _Visitor(chance), "127.0.0.1", 0, backlog=512)
     print(f"listening on http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", flush=True)

@@ -19,7 +19,7 @@ def draw(runs: Sequence[Run], folder: Path) -> list[Path]:
     pyplot = drawing.pyplot()
     if pyplot is None:
         return []
-    return drawing.save([(FILE, _figure(runs, pyplot))], folder)
+    return drawing.save([(FILE, _figure(runs, pyplot))], folder, pyplot)
 
 
 def _figure(runs: Sequence[Run], pyplot: Any) -> Any:

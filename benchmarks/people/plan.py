@@ -50,5 +50,5 @@ def quick(contenders: tuple[str, ...] = CONTENDERS) -> list[Leg]:
 
 
 def _together(legs: list[Leg]) -> list[Leg]:
-    """A contender is started once for the database at hand and once for the one behind the proxy."""
+    """A contender is started once beside the database, and once with the proxy before it."""
     return sorted(legs, key=lambda leg: (CONTENDERS.index(leg.contender), leg.needs_proxy))

@@ -24,7 +24,7 @@ def page_with(page: str, section: str) -> str:
 def section(runs: Sequence[Run], told: dict[str, Any]) -> str:
     """What stands under the heading."""
     machine = told["machine"]
-    lines = [
+    begin = (
         f"`make bench-people` measured this on {told['measured_at'][:10]}, on {machine['cores']} "
         f"cores, in one sitting: an endpoint that answers in {told['endpoint_ms'][0]:g} to "
         f"{told['endpoint_ms'][1]:g} ms, arrivals by chance (Poisson, the same for all), each wait "
@@ -32,7 +32,10 @@ def section(runs: Sequence[Run], told: dict[str, Any]) -> str:
         "Celery app on the same broker whose task makes the same call; *giveway* is the stack of "
         "`giveway up` asked through `app.client`, no batch, without Flower; *lane* is its lane "
         f"awaited in process. {WARM_UP_S:g} s of the same load come before each run and are not "
-        "counted. Figures for machines: `benchmarks/results/people.json`.",
+        "counted. Figures for machines: `benchmarks/results/people.json`."
+    )
+    lines = [
+        begin,
         "",
         f"![Milliseconds added to the endpoint's own, over requests a second](../pictures/{FILE})",
         "",
@@ -76,27 +79,28 @@ def section(runs: Sequence[Run], told: dict[str, Any]) -> str:
     )
     busy = [one for one in runs if one.cores_busy]
     if busy:
-        lines += [
-            "",
+        said = (
             f"With every core kept busy by another process of the same priority, {busy[0].rps:g} "
-            "requests a second; whole waits, since *direct* suffers as well:",
-            "",
-        ]
+            "requests a second; whole waits, since *direct* suffers as well:"
+        )
+        lines += ["", said, ""]
         lines += _table(
             ["contender", "ok of sent", "P50 ms", "P95 ms", "P99 ms"],
             [
-                [one.contender, f"{one.ok:,} of {one.sent:,}"]
-                + [_ms(one.p50_ms), _ms(one.p95_ms), _ms(one.p99_ms)]
+                [
+                    one.contender,
+                    f"{one.ok:,} of {one.sent:,}",
+                    *map(_ms, (one.p50_ms, one.p95_ms, one.p99_ms)),
+                ]
                 for one in busy
             ],
         )
-    lines += [
-        "",
+    said = (
         "CPU a request, in milliseconds: of those who serve (interactive workers, Celery's worker; "
-        "the asking process of *direct* and *lane*), of the process that asks, and of all processes "
-        "of the contender together:",
-        "",
-    ]
+        "of *direct* and *lane* the process that asks), of the process that asks, and of all "
+        "processes of the contender:"
+    )
+    lines += ["", said, ""]
     lines += _table(
         ["contender", "requests/s", "serving", "asking", "all"],
         [
@@ -142,7 +146,7 @@ def losses(runs: Sequence[Run]) -> list[str]:
             its = added_ms(beside[0], runs, name) if beside else None
             if mine is not None and its is not None and mine > its:
                 found.append(
-                    f"- {where}: {word} is {mine:.1f} ms above *direct*, plain Celery's {its:.1f} ms."
+                    f"- {where}: {word} is {mine:.1f} ms above *direct*, Celery's {its:.1f} ms."
                 )
     return found or ["- Nowhere in this run."]
 

@@ -105,7 +105,7 @@ def _busy(leg: Leg) -> Iterator[None]:
     seconds = str(leg.seconds + WARM_UP_S + 1)
     others = [
         subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.people.busy", seconds, "one"],
+            [sys.executable, "-m", "benchmarks.people.busy", seconds],
             stdout=subprocess.DEVNULL,
             cwd=ROOT,
         )
@@ -130,7 +130,7 @@ def _line(one: Run) -> str:
         else f", {one.round_trips_per_request} round trips"
     )
     return (
-        f"  {one.contender} {one.rps:g}/s{away}{busy}: {one.ok} of {one.sent} ok, P50 {one.p50_ms}, "
-        f"P95 {one.p95_ms} ms, {one.cpu_ms_per_request} ms of CPU a request "
+        f"  {one.contender} {one.rps:g}/s{away}{busy}: {one.ok} of {one.sent} ok, "
+        f"P50 {one.p50_ms}, P95 {one.p95_ms} ms, {one.cpu_ms_per_request} ms of CPU a request "
         f"(caller {one.caller_cpu_ms_per_request}){turns}"
     )
