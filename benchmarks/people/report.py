@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ def section(runs: Sequence[Run], told: dict[str, Any]) -> str:
         "counted. Figures for machines: `benchmarks/results/people.json`."
     )
     lines = [
-        begin,
+        textwrap.fill(begin, 120, break_long_words=False, break_on_hyphens=False),
         "",
         f"![Milliseconds added to the endpoint's own, over requests a second](../pictures/{FILE})",
         "",
@@ -83,7 +84,7 @@ def section(runs: Sequence[Run], told: dict[str, Any]) -> str:
             f"With every core kept busy by another process of the same priority, {busy[0].rps:g} "
             "requests a second; whole waits, since *direct* suffers as well:"
         )
-        lines += ["", said, ""]
+        lines += ["", *textwrap.wrap(said, 120), ""]
         lines += _table(
             ["contender", "ok of sent", "P50 ms", "P95 ms", "P99 ms"],
             [
@@ -100,7 +101,7 @@ def section(runs: Sequence[Run], told: dict[str, Any]) -> str:
         "of *direct* and *lane* the process that asks), of the process that asks, and of all "
         "processes of the contender:"
     )
-    lines += ["", said, ""]
+    lines += ["", *textwrap.wrap(said, 120), ""]
     lines += _table(
         ["contender", "requests/s", "serving", "asking", "all"],
         [
