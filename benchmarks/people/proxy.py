@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from contextlib import suppress
+from functools import partial
 
 _NAME = b"application_name\0"
 
@@ -28,14 +29,18 @@ class Proxy:
     def __init__(self, target: tuple[str, int]) -> None:
         self.delay_s = 0.0
         self.turns: Counter[str] = Counter()
+        self._talks: list[_Talk] = []
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=256)
         self.port: int = self._listener.getsockname()[1]
 
     def serve(self) -> None:
-        """Take connections, for ever."""
+        """Take connections until it is closed."""
         while True:
-            client, _ = self._listener.accept()
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
             try:
                 server = socket.create_connection(self._target)
             except OSError:
@@ -43,7 +48,15 @@ class Proxy:
                 continue
             for one in (client, server):
                 one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _Talk(self, client, server)
+            self._talks.append(_Talk(self, client, server))
+
+    def close(self) -> None:
+        """Take no more connections, and wait for those there are to end."""
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for talk in self._talks:
+            talk.wait()
 
 
 class _Talk:
@@ -51,15 +64,25 @@ class _Talk:
 
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self._proxy = proxy
+        self._client, self._server = client, server
         self._name = ""
         self._client_spoke = False
+        self._threads: list[threading.Thread] = []
+        self._open = [client, server]
         for start, end, is_client in ((client, server, True), (server, client, False)):
             on_way: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
             for work in (
-                lambda s=start, q=on_way, c=is_client: self._take(s, q, is_client=c),
-                lambda e=end, q=on_way: self._give(e, q),
+                partial(self._take, start, on_way, is_client=is_client),
+                partial(self._give, end, on_way),
             ):
-                threading.Thread(target=work, daemon=True).start()
+                self._threads.append(threading.Thread(target=work, daemon=True))
+        for thread in self._threads:
+            thread.start()
+
+    def wait(self) -> None:
+        """Until both sides have hung up."""
+        for thread in self._threads:
+            thread.join(10)
 
     def _take(
         self,
@@ -86,8 +109,7 @@ class _Talk:
             self._client_spoke = True
             self._proxy.turns[self._name] += 1
 
-    @staticmethod
-    def _give(end: socket.socket, on_way: queue.SimpleQueue[tuple[float, bytes]]) -> None:
+    def _give(self, end: socket.socket, on_way: queue.SimpleQueue[tuple[float, bytes]]) -> None:
         while True:
             at, data = on_way.get()
             if not data:
@@ -99,6 +121,10 @@ class _Talk:
                 break
         with suppress(OSError):
             end.shutdown(socket.SHUT_WR)
+        self._open.remove(end)
+        if not self._open:  # The other way is over as well.
+            self._client.close()
+            self._server.close()
 
 
 def _main() -> None:

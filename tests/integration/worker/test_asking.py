@@ -15,6 +15,7 @@ from uuid import UUID
 
 import pytest
 import redis
+from amqp.exceptions import ChannelError
 from celery import Celery
 from kombu import pools
 
@@ -217,6 +218,39 @@ def test_a_listener_that_lost_its_connection_still_hears_every_answer(broker: Ce
         assert listeners() == 1
 
 
+@pytest.mark.parametrize("broker", BROKERS[1:], indirect=True)
+@pytest.mark.parametrize("stays", [True, False], ids=["", "mutant: goes with its listener"])
+def test_on_rabbitmq_replies_are_kept_while_the_listener_is_away(
+    broker: Celery, monkeypatch: pytest.MonkeyPatch, *, stays: bool
+) -> None:
+    monkeypatch.setattr(listening, "_AGAIN_S", 1.0)
+    monkeypatch.setattr(asking, "GRACE_S", 0.0)
+    with (
+        answering(broker) as worker,
+        closing(Asker(lambda: broker, lambda _: None)) as asker,
+        ThreadPoolExecutor(1) as people,
+    ):
+        asker._ready()._results._source._queue.auto_delete = not stays
+        told = people.submit(asker.ask, "chat", asked("abc"), 20 if stays else 3)
+        worker.wait_for(1)
+
+        def is_away() -> bool:
+            try:
+                return subscriptions(asker, broker) == 0
+            except ChannelError:
+                return not stays
+
+        _cut(asker, broker)
+        until(is_away, 5, "the end of the listener's connection")
+        worker.answer_all()
+
+        if stays:
+            assert told.result()["text"] == "cba"
+        else:
+            with pytest.raises(Unavailable):
+                told.result()
+
+
 def test_a_broker_that_goes_away_is_said_in_time_and_found_again(
     folder: Path, apps: Callable[..., Celery], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +318,31 @@ def test_a_forked_process_has_connections_of_its_own(broker: Celery) -> None:
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
         )
     assert ran.stdout == "both\n", ran.stderr
+
+
+def test_asking_costs_the_broker_no_command_but_the_message_and_its_event(
+    fresh_broker_url: str, apps: Callable[..., Celery]
+) -> None:
+    app = apps(fresh_broker_url)
+    with redis.Redis.from_url(fresh_broker_url) as client:
+
+        def calls() -> dict[str, int]:
+            told = client.info("commandstats")
+            names = ("subscribe", "psubscribe", "unsubscribe", "mget", "del", "lpush")
+            return {name: told.get(f"cmdstat_{name}", {}).get("calls", 0) for name in names}
+
+        with answering(app, at_once=True), closing(Asker(lambda: app, lambda _: None)) as asker:
+            asker.ask("chat", asked("first"), 20)
+            before, began = calls(), time.monotonic()
+            for n in range(50):
+                asker.ask("chat", asked(f"{n}"), 20)
+            looks = int(time.monotonic() - began) + 1
+            came = {name: count - before[name] for name, count in calls().items()}
+
+    assert came["lpush"] == 50
+    assert came["subscribe"] == came["psubscribe"] == came["unsubscribe"] == 0
+    assert came["mget"] <= looks
+    assert came["del"] <= looks
 
 
 @pytest.mark.parametrize("broker", BROKERS, indirect=True)
