@@ -144,6 +144,7 @@ def asker(wiring: Wiring) -> Asker:
         # Whose task or whose notebook this is, it keeps its own current app.
         app = Celery("giveway", set_as_current=False)
         app.conf.update(configuration(wiring.settings))
+        app.conf.redis_socket_timeout = _PUBLISH_S  # Celery's own would be two minutes.
         return app
 
     def cancel(request_id: UUID) -> None:

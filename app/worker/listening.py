@@ -36,12 +36,12 @@ _AGAIN_S = 0.2
 _IDLE_S = 60.0
 """Nobody waited for so long: the thread ends, and its connection. The next one starts another."""
 _CLOSE_S = 2.0
-_SLICE_S = 0.2
+_SLICE_S = 0.1
 _HEARTBEAT_S = 20
 
 
 class _Source(Protocol):
-    """Where results come from. Used by the listening thread only, but for `wake`."""
+    """Where results come from. Used by the listening thread only."""
 
     @property
     def reply_to(self) -> str | None:
@@ -51,16 +51,14 @@ class _Source(Protocol):
         """A context in which results come."""
 
     def read(self, timeout_s: float) -> Iterable[Result] | None:
-        """What came within `timeout_s`; empty: nothing. None: something may have been missed."""
+        """What comes within `timeout_s`, which is short, so that closing is heard; empty: nothing.
+        None: something may have been missed."""
 
     def missed(self, ids: Collection[str]) -> Iterable[Result]:
         """Results that are there already; of those `ids` that have one."""
 
     def forget(self, ids: Collection[str]) -> None:
         """These were delivered: they need not be kept."""
-
-    def wake(self) -> None:
-        """Make a `read` return that waits for long. From any thread."""
 
 
 class Results:
@@ -125,8 +123,6 @@ class Results:
             thread, self._stop = self._thread, True
             self._waiting.clear()
         if thread is not None and thread is not threading.current_thread():
-            with suppress(Exception):
-                self._source.wake()
             thread.join(_CLOSE_S)
         close_backend(self._backend)
 
@@ -167,7 +163,7 @@ class Results:
         look_at = idle_at = time.monotonic() + _LOOK_S
         idle_at += _IDLE_S
         while not self._stop:
-            came = self._source.read(_LOOK_S)
+            came = self._source.read(_SLICE_S)
             self._come(self._source.missed(self._older_than(0.0)) if came is None else came)
             now = time.monotonic()
             if now < look_at:
@@ -264,9 +260,6 @@ class _Notices:
     def forget(self, ids: Collection[str]) -> None:
         self._backend.client.delete(*(self._backend.get_key_for_task(one) for one in ids))
 
-    def wake(self) -> None:
-        self._backend.client.publish(self._key + b"-", b"")
-
 
 class _Replies:
     """RabbitMQ: a queue of this process, named in each message as where its reply goes.
@@ -306,7 +299,7 @@ class _Replies:
 
     def read(self, timeout_s: float) -> Iterable[Result] | None:
         with suppress(TimeoutError):
-            self._connection.drain_events(timeout=min(timeout_s, _SLICE_S))
+            self._connection.drain_events(timeout=timeout_s)
         self._connection.heartbeat_check()
         came, self._came = self._came, []
         return [self._backend.meta_from_decoded(one) for one in came]
@@ -316,9 +309,6 @@ class _Replies:
 
     def forget(self, ids: Collection[str]) -> None:
         """A reply that was taken is kept nowhere."""
-
-    def wake(self) -> None:
-        """It never waits for long."""
 
 
 class _Looks:
@@ -334,7 +324,7 @@ class _Looks:
         yield
 
     def read(self, timeout_s: float) -> Iterable[Result] | None:
-        time.sleep(min(timeout_s, _SLICE_S))
+        time.sleep(timeout_s)
         return None
 
     def missed(self, ids: Collection[str]) -> Iterable[Result]:
@@ -343,6 +333,3 @@ class _Looks:
     def forget(self, ids: Collection[str]) -> None:
         for one in ids:
             self._backend.forget(one)
-
-    def wake(self) -> None:
-        """It never waits for long."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -273,6 +274,23 @@ def test_a_broker_that_goes_away_is_said_in_time_and_found_again(
                 assert again == url
                 with answering(app, at_once=True):
                     assert asker.ask("chat", asked("abc"), 20)["text"] == "cba"
+
+
+def test_a_broker_that_hangs_is_said_in_time(
+    folder: Path, apps: Callable[..., Celery], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "_PUBLISH_S", 0.3)
+    with embedded_valkey_at(folder) as url, redis.Redis.from_url(url) as client:
+        app, process = apps(url), int(client.info("server")["process_id"])
+        with answering(app, at_once=True), closing(Asker(lambda: app, lambda _: None)) as asker:
+            assert asker.ask("chat", asked("abc"), 20)["text"] == "cba"
+            os.kill(process, signal.SIGSTOP)
+            try:
+                with pytest.raises(BrokerUnavailable, match="the broker went away"):
+                    asker.ask("chat", asked("hello"), 20)
+            finally:
+                os.kill(process, signal.SIGCONT)
+            assert asker.ask("chat", asked("abc"), 20)["text"] == "cba"
 
 
 def test_a_result_backend_that_tells_nobody_is_looked_at(
