@@ -60,6 +60,9 @@ class _Source(Protocol):
     def forget(self, ids: Collection[str]) -> None:
         """These were delivered: they need not be kept."""
 
+    def leave(self) -> None:
+        """Nobody will listen here again."""
+
 
 class Results:
     """The results of this process. Threads may share it; a forked process needs its own.
@@ -176,6 +179,8 @@ class Results:
             elif now > idle_at:
                 break
         self._clear()
+        if self._stop:
+            self._source.leave()
 
     def _clear(self) -> None:
         with self._lock:
@@ -260,6 +265,9 @@ class _Notices:
     def forget(self, ids: Collection[str]) -> None:
         self._backend.client.delete(*(self._backend.get_key_for_task(one) for one in ids))
 
+    def leave(self) -> None:
+        """The subscription ends with its connection."""
+
 
 class _Replies:
     """RabbitMQ: a queue of this process, named in each message as where its reply goes.
@@ -274,6 +282,7 @@ class _Replies:
         self._backend = backend
         self._queue = Queue(name, durable=True, expires=float(app.conf.result_expires))
         self._connection: Any = None
+        self._bound: Any = None
         self._came: list[Result] = []
 
     @contextmanager
@@ -285,11 +294,12 @@ class _Replies:
         try:
             # Not `ensure_connection`, which would try again and again.
             channel = self._connection.channel()
-            queue = self._queue(channel)
-            queue.declare()
-            with Consumer(channel, [queue], callbacks=[self._take], no_ack=True, accept=["json"]):
+            self._bound = self._queue(channel)
+            self._bound.declare()
+            with Consumer(
+                channel, [self._bound], callbacks=[self._take], no_ack=True, accept=["json"]
+            ):
                 yield
-            queue.delete()
         finally:
             with suppress(Exception):
                 self._connection.release()
@@ -309,6 +319,9 @@ class _Replies:
 
     def forget(self, ids: Collection[str]) -> None:
         """A reply that was taken is kept nowhere."""
+
+    def leave(self) -> None:
+        self._bound.delete()
 
 
 class _Looks:
@@ -333,3 +346,6 @@ class _Looks:
     def forget(self, ids: Collection[str]) -> None:
         for one in ids:
             self._backend.forget(one)
+
+    def leave(self) -> None:
+        """Nothing is left behind."""

@@ -10,15 +10,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import urlsplit
 
 import psutil
 import redis
 
-from app.local.bare import embedded_postgres_at, embedded_valkey_at
 from app.storage import schema
 from app.storage.database import Database
+from benchmarks.servers import servers
 from benchmarks.throttle.stage import ROOT, Process
 
 
@@ -91,24 +90,18 @@ class Stage:
 def stage() -> Iterator[Stage]:
     """Everything up, the database at the newest revision; ended and removed at the end."""
     with contextlib.ExitStack() as stack:
-        path = TemporaryDirectory(prefix="giveway-bench-", ignore_cleanup_errors=True)
-        folder = Path(stack.enter_context(path)).resolve()
-        folder.chmod(0o755)  # As root, Postgres runs under another account.
-        for name in ("postgres", "valkey", "logs"):
-            (folder / name).mkdir()
-        database_url = stack.enter_context(embedded_postgres_at(folder / "postgres"))
-        broker_url = stack.enter_context(embedded_valkey_at(folder / "valkey"))
-        database = Database(database_url, connections=1, name="benchmark")
+        on = stack.enter_context(servers())
+        database = Database(on.database_url, connections=1, name="benchmark")
         schema.upgrade(database)
         database.close()
         command = [sys.executable, "-m", "benchmarks.people.endpoint"]
-        endpoint = Process("endpoint", command, {}, folder / "logs")
+        endpoint = Process("endpoint", command, {}, on.logs)
         stack.callback(endpoint.end)
         endpoint.await_word("listening on ")
         url = endpoint.said.split()[-1]
-        parts = urlsplit(database_url)
+        parts = urlsplit(on.database_url)
         proxy = ProxyProcess(f"{parts.hostname}:{parts.port}")
         stack.callback(proxy.end)
-        valkey = redis.Redis.from_url(broker_url)
+        valkey = redis.Redis.from_url(on.broker_url)
         stack.callback(valkey.close)
-        yield Stage(folder / "logs", database_url, broker_url, url, proxy, valkey)
+        yield Stage(on.logs, on.database_url, on.broker_url, url, proxy, valkey)

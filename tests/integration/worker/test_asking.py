@@ -148,6 +148,21 @@ def test_who_gives_up_takes_the_request_back_and_leaves_nothing(
         assert asker.ask("chat", asked("abc"), 20)["text"] == "cba"
 
 
+@pytest.mark.parametrize("broker", BROKERS, indirect=True)
+def test_when_nobody_asks_for_long_nobody_listens_and_the_next_one_is_heard(
+    broker: Celery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listening, "_LOOK_S", 0.05)
+    monkeypatch.setattr(listening, "_IDLE_S", 0.1)
+    with (
+        answering(broker, at_once=True),
+        closing(Asker(lambda: broker, lambda _: None)) as asker,
+    ):
+        for _ in range(2):
+            assert asker.ask("chat", asked("abc"), 20)["text"] == "cba"
+            until(lambda: listeners() == 0, 10, "the end of the listener")
+
+
 def test_what_was_delivered_is_not_kept_and_a_closed_asker_is_not_subscribed(
     fresh_broker_url: str, apps: Callable[..., Celery]
 ) -> None:
