@@ -91,6 +91,10 @@ check: lint types contracts schema test ## All of them
 bench-throttle: $(STAMP) ## Throttle and plain Celery on the running stack (33 min; BENCH_FLAGS=--quick: 7)
 	@$(BIN)/python -W ignore -m benchmarks.throttle --page docs/explanation/throttle-on-the-stack.md $(BENCH_FLAGS)
 
+.PHONY: bench-people
+bench-people: $(STAMP) ## What people wait through Giveway, beside plain Celery (18 min; BENCH_FLAGS=--quick: 1)
+	@$(BIN)/python -W ignore -m benchmarks.people --page docs/explanation/people.md $(BENCH_FLAGS)
+
 ##@ Upkeep
 
 .PHONY: lock

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,9 @@ from app.services.templates import JobTemplate
 from app.settings import load
 from app.wiring import Wiring
 from app.worker import reaching
+
+if TYPE_CHECKING:
+    from app.worker.asking import Asker
 
 
 class Giveway:
@@ -68,6 +71,8 @@ class Giveway:
 
     def close(self) -> None:
         """Close what it opened."""
+        if "_asker" in vars(self):
+            self._asker.close()
         self._wiring.close()
 
     def submit(
@@ -179,13 +184,19 @@ class Giveway:
         asked: dict[str, Any] = {**said, "model": model, "max_tokens": max_tokens}
         asked |= {"priority": priority, "deadline_s": deadline_s}
         asked |= {} if user is None else {"user": user}
-        return people.ask(self._wiring, asked, deadline_s)
+        return people.ask(self._asker, asked, deadline_s)
 
     def embed(
         self, texts: Sequence[str], *, model: str, priority: int = 0, deadline_s: float = 120.0
     ) -> NDArray[np.float32]:
         """Vectors of `texts` at once: (len(texts), dimension), same order."""
-        return people.embed(self._wiring, texts, model, priority, deadline_s)
+        return people.embed(self._asker, texts, model, priority, deadline_s)
+
+    @cached_property
+    def _asker(self) -> Asker:
+        from app.worker.asking import asker
+
+        return asker(self._wiring)
 
     def search(self, collection: str, query: str, most: int = 10) -> list[Hit]:
         """The items of a collection nearest to `query`. NotFound: no such collection."""
