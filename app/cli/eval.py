@@ -76,13 +76,16 @@ def run(
     ] = None,
     prompt: Annotated[
         str | None,
-        option("Jinja template over an item's fields; default: the question alone.", _WHAT),
+        option(
+            "Jinja template over an item's fields, or @FILE with it; default: the question alone.",
+            _WHAT,
+        ),
     ] = None,
     model: Annotated[
         str | None, option("Model under test; default: the first fitting one declared.", _WHAT)
     ] = None,
     system: Annotated[
-        str | None, option("What the model is told before every prompt.", _WHAT)
+        str | None, option("What the model is told before every prompt, or @FILE with it.", _WHAT)
     ] = None,
     max_tokens: Annotated[
         int | None, option("Longest answer, in tokens; default: 512.", _WHAT, min=1)
@@ -141,7 +144,7 @@ def run(
     """
     from app.cli.parts import bell
     from app.cli.parts.eval_asked import Asked, least, template_of
-    from app.cli.parts.submitting import loaded, report_skipped
+    from app.cli.parts.submitting import loaded, report_skipped, warn_of_slips
     from app.cli.parts.watching import watch
 
     asked = Asked(
@@ -182,6 +185,7 @@ def run(
     check_page(html, force=force)
     with wiring_for(config, data) as wiring:
         template = template_of(asked, wiring.pools_with(model))
+        warn_of_slips(template)
         if dry_run:
             from app.cli.parts.estimate import estimate
 

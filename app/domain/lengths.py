@@ -25,11 +25,12 @@ class Longest:
 
     @property
     def surely_fits_chars(self) -> int:
-        """A call with no more characters than this fits: of each, JSON makes six bytes at most."""
-        most = self.request_bytes - _AROUND_BYTES
+        """A call with no more characters than this is no excess: UTF-8 makes four bytes of one at
+        most, and JSON six."""
+        most = (self.request_bytes - _AROUND_BYTES) // 6
         if self.input_tokens is not None:
-            most = min(most, self.input_tokens * MOST_BYTES_A_TOKEN)
-        return most // 6
+            most = min(most, self.input_tokens * MOST_BYTES_A_TOKEN // 4)
+        return most
 
     def excess(self, texts: Sequence[str]) -> str | None:
         """Why no endpoint could take a call with `texts`; None: one may."""

@@ -28,7 +28,7 @@ from app.kinds.scorers.base import (
     unscored,
 )
 from app.kinds.scorers.registry import missing, scorer
-from app.kinds.templating import checked_template, fields_of, rendered
+from app.kinds.templating import checked_template, fields_of, names_no_field, rendered
 
 EXPECTED, OUTPUT = "expected", "output"
 """Fields of an item: what the answer should be, and an answer that is there already."""
@@ -126,6 +126,10 @@ class Evaluate:
         named = {OUTPUT} if given else fields_of(params.prompt) - {"text"}
         must = any(_compares(name, params) for name in params.scorers)
         return {EXPECTED: must} | dict.fromkeys(sorted(named), True)
+
+    def warning(self, params: EvaluateParams) -> str | None:
+        """A prompt that is the same for all items."""
+        return None if params.model == NO_MODEL else names_no_field(params.prompt)
 
     def prepare(self, items: Sequence[Item], params: EvaluateParams) -> Prepared:
         """Each item's prompt, or its given answer; what has neither ends here."""

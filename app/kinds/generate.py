@@ -14,7 +14,7 @@ from app.domain.inference import ChatReply, ChatRequest, EmbedReply, Message, ro
 from app.domain.results import Item, ItemResult, Status
 from app.errors import BadReply
 from app.kinds.base import Params, Prepared, Read, Unit
-from app.kinds.templating import checked_template, fields_of, rendered
+from app.kinds.templating import checked_template, fields_of, names_no_field, rendered
 
 
 class GenerateParams(Params):
@@ -50,6 +50,10 @@ class Generate:
     def fields(self, params: GenerateParams) -> dict[str, bool]:
         """Those that the prompt names."""
         return dict.fromkeys(sorted(fields_of(params.prompt) - {"text"}), True)
+
+    def warning(self, params: GenerateParams) -> str | None:
+        """A prompt that is the same for all items."""
+        return names_no_field(params.prompt)
 
     def prepare(self, items: Sequence[Item], params: GenerateParams) -> Prepared:
         """Each item's prompt; one that fails its template fails alone, before any call."""

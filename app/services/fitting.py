@@ -14,7 +14,7 @@ from app.domain.routing import EndpointSpec
 from app.kinds.base import Call, Kind, ManySteps, OneCall, Params, models_of
 from app.storage.sources.reading import Judge
 
-_REPEATED = 16
+_REPEATED = 4
 """A prompt of a template is taken to be at most so many times as long as its item: a payload that
 is shorter than its share is not looked at. What is longer all the same, the server refuses."""
 

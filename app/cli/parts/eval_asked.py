@@ -6,9 +6,9 @@ import json
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.cli.parts.texts import text_of
 from app.domain.jobs import NO_MODEL
 from app.errors import UsageError
 
@@ -69,8 +69,8 @@ def template_of(asked: Asked, pools: Pools) -> JobTemplate:
     given = asked.output_field is not None
     params: dict[str, Any] = {
         "model": NO_MODEL if given else chat_model(pools, asked.model),
-        "prompt": asked.prompt,
-        "system": asked.system,
+        "prompt": asked.prompt and text_of(asked.prompt),
+        "system": asked.system and text_of(asked.system),
         "max_tokens": asked.max_tokens,
         "temperature": asked.temperature,
         "repeats": asked.repeats,
@@ -166,11 +166,7 @@ def scorer_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _value(text: str) -> Any:
-    if text.startswith("@"):
-        try:
-            text = Path(text[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{text[1:]}: cannot be read: {type(error).__name__}") from None
+    text = text_of(text)
     try:
         return json.loads(text)
     except ValueError:

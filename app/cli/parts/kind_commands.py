@@ -172,17 +172,20 @@ def submit_kind(kind: Kind, told: Common, given: Mapping[str, Any]) -> None:
     Parameters that cannot be are refused before anything is opened: BadParams.
     """
     from app.cli.parts import keeping
-    from app.cli.parts.submitting import submit
+    from app.cli.parts.submitting import submit, warn_of_slips
 
     uri = told.uri
     if "collection" in kind.params.model_fields and "collection" not in given:
         given = {**given, "collection": collection_of(uri)}
     checked(kind, {"model": "model", **given})
     if (wanted := keeping.wanted()) is not None:
-        wanted.keep(told, told.template(kind, with_model(kind, given, wanted.wiring)))
+        template = told.template(kind, with_model(kind, given, wanted.wiring))
+        warn_of_slips(template)
+        wanted.keep(told, template)
         return
     with wiring_for(told.config, told.data) as wiring:
         template = told.template(kind, with_model(kind, given, wiring))
+        warn_of_slips(template)
         if told.dry_run:
             from app.cli.parts.estimate import estimate
 

@@ -97,6 +97,16 @@ def _warn_of_a_budget_without_prices(wiring: Wiring, template: JobTemplate) -> N
         )
 
 
+def warn_of_slips(template: JobTemplate) -> None:
+    """Say what is lawful in the parameters and most likely a slip, before anything is paid for."""
+    from app.kinds.base import checked, warning_of
+    from app.kinds.registry import kind
+
+    one = kind(template.kind)
+    if (said := warning_of(one, checked(one, template.params))) is not None:
+        render.note(f"warning: {said}")
+
+
 def watched(items: SourceItems, steps: Steps) -> None:
     """Let `steps` show how far the reading and the loading are."""
     size_bytes = items.size_bytes()

@@ -292,6 +292,26 @@ def test_a_webhooks_secret_that_is_none_is_refused_where_it_can_be_seen(
     assert giveway("submit", "embed", docs(1), *hook).code == 0
 
 
+def test_a_prompt_comes_from_a_file_and_one_without_a_field_warns(
+    stack: Rig, docs: Write, tmp_path: Path
+) -> None:
+    (tmp_path / "prompt.txt").write_text("Say it: {{ text }}\n")
+    (tmp_path / "same.txt").write_text("Say it\n")
+    said = giveway("submit", "generate", docs(2), "--prompt", "@prompt.txt")
+    assert (said.code, "warning" in said.err) == (0, False)
+    assert the_job(stack, "params")["params"]["prompt"] == "Say it: {{ text }}"
+
+    for more in (("--dry-run",), ()):
+        said = giveway("submit", "generate", docs(2), "--prompt", "@same.txt", *more)
+        assert (said.code, "warning: the prompt names no field" in said.err) == (0, True)
+    kept = template_of(
+        ("submit", "generate", "docs.jsonl", "--prompt", "@prompt.txt"), stack.wiring
+    )
+    assert kept.params["prompt"] == "Say it: {{ text }}"
+    lost = giveway("submit", "generate", docs(2), "--prompt", "@nosuch.txt")
+    assert (lost.code, "nosuch.txt: cannot be read" in lost.err) == (2, True)
+
+
 class TestTooLong:
     """What no endpoint takes is a bad line."""
 
