@@ -243,7 +243,12 @@ def test_a_request_that_is_delivered_again_is_its_new_workers(rig: MakeRig) -> N
     first, second = rig(), rig(declare=False)
     request = a_request()
     first.endpoint.order({"kind": "hang", "path": "chat", "remaining": 1})
-    asking = threading.Thread(target=lambda: pytest.raises(errors.Abandoned, ask, first, request))
+
+    def ask_in_vain() -> None:
+        with pytest.raises(errors.Abandoned):
+            ask(first, request)
+
+    asking = threading.Thread(target=ask_in_vain)
     asking.start()
     until(lambda: first.endpoint.ledger()["requests"] == 1, 10, "the call")
     assert ask(second, request).endpoint == "sim"
