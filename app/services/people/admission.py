@@ -41,7 +41,7 @@ from app.storage.lane_store import Arrival, Expected, LaneStore, Seen, Start
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 2.0
+PATIENCE_S = 3.0
 """How long a group may take before those in it are served without a row. Longer than the lock of a
 lane that was stopped in the middle of a group lives."""
 _AGAIN_S = 0.3

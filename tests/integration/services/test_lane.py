@@ -244,11 +244,11 @@ def test_a_request_that_is_delivered_again_is_its_new_workers(rig: MakeRig) -> N
     request = a_request()
     first.endpoint.order({"kind": "hang", "path": "chat", "remaining": 1})
 
-    def asked() -> None:
+    def ask_in_vain() -> None:
         with pytest.raises(errors.Abandoned):
             ask(first, request)
 
-    asking = threading.Thread(target=asked)
+    asking = threading.Thread(target=ask_in_vain)
     asking.start()
     until(lambda: first.endpoint.ledger()["requests"] == 1, 10, "the call")
     assert ask(second, request).endpoint == "sim"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from app.errors import Abandoned, EndpointTimeout
-from app.services.leases import Leases
+from app.services.people.keeping import Keeping
 from tests.processes import Processes
 from tests.rig import MakeRig, Rig
 from tests.served import Served, serving
@@ -148,14 +148,17 @@ def test_ctrl_c_takes_the_question_back(one: Rig, app: Any, processes: Processes
 def test_without_the_look_nobody_notices_that_a_caller_went(
     rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mutant: the lease thread does not look."""
+    """The mutant: the lane does not look."""
     import threading
 
     from app import clock
     from app.domain.inference import ChatRequest, Message
     from app.domain.requests import NewRequest
 
-    monkeypatch.setattr(Leases, "look", lambda *_: None)
+    async def blind(_: Keeping) -> None:
+        pass
+
+    monkeypatch.setattr(Keeping, "look", blind)
     one = rig(batch={"heartbeat_s": 0.3})
     one.endpoint.order({"kind": "delay", "delay_s": 1.5, "path": "chat"})
     request = NewRequest(uuid.uuid4(), "main", "chat", "fake-chat", clock.now())
