@@ -14,7 +14,7 @@ from app.worker.doorbell import CeleryDoorbell
 from app.worker.observer import TaskProgress
 
 
-class _Publishing(Celery):  # type: ignore[misc]
+class _Publishing(Celery):
     """An app none of whose publishing waits for ever, whoever of Celery opens the connection."""
 
     publishing: dict[str, float]
