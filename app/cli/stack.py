@@ -146,7 +146,11 @@ def _in_foreground(options: StackOptions) -> None:
         nonlocal told
         if state.ready and not told:
             told = True
-            for line in ("ready; Ctrl-C stops everything", *addresses_of(state.addresses)):
+            for line in (
+                "ready; Ctrl-C stops everything",
+                *addresses_of(state.addresses),
+                *_told_of_queues(options),
+            ):
                 terminal.line(NAME, line)
 
     run_stack(options, terminal, tell)
@@ -161,7 +165,26 @@ def _in_background(options: StackOptions) -> None:
     typer.echo(f"the stack on {state.data} is ready (pid {state.supervisor.pid})")
     for line in addresses_of(state.addresses):
         typer.echo(line)
+    for line in _told_of_queues(options):
+        typer.echo(line)
     typer.echo(f"logs: {state.data}/logs; stop it with: giveway down --data {options.data}")
+
+
+def _told_of_queues(options: StackOptions) -> list[str]:
+    """A sentence for each queue that another program declared otherwise, at one's own broker."""
+    from app.cli.parts.bell import look
+    from app.domain.examination.broker import queues
+    from app.domain.examination.findings import Severity
+    from app.settings import load
+
+    settings = load(options.config)
+    if settings.broker.url is None:
+        return []
+    return [
+        f"{one.severity}: {one.where}: {one.what}; {one.right}"
+        for one in queues(look(settings))
+        if one.severity is not Severity.OK
+    ]
 
 
 def _spinner(words: str) -> Any:

@@ -71,6 +71,7 @@ class Examining:
         told = broker()
         found = [
             *of_broker.broker(told),
+            *of_broker.queues(told),
             *of_broker.eviction(told),
             *of_broker.visibility(told, self._expected.longest_s),
         ]

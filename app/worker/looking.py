@@ -12,7 +12,7 @@ from app.errors import StackNotRunning
 from app.settings import Settings
 from app.settings.secrets import shown
 from app.worker.config import broker_url, configuration
-from app.worker.queues import NAMES, PRIORITY_STEPS, is_rabbitmq
+from app.worker.queues import NAMES, PRIORITY_STEPS, is_rabbitmq, queues
 
 _PATIENCE_S = 2.0
 _SEPARATOR = "\x06\x16"
@@ -80,8 +80,11 @@ def _redis(url: str) -> dict[str, Any]:
 def _rabbitmq(url: str) -> dict[str, Any]:
     from kombu import Connection
 
+    from app.worker.shared_queues import declared_otherwise
+
     timeouts = {"read_timeout": _PATIENCE_S, "write_timeout": _PATIENCE_S}
     waiting: dict[str, int] = {}
+    otherwise: dict[str, str] = {}
     with Connection(url, connect_timeout=_PATIENCE_S, transport_options=timeouts) as connection:
         transport = connection.transport
         # The connection itself would try again and again.
@@ -95,10 +98,14 @@ def _rabbitmq(url: str) -> dict[str, Any]:
                 except connection.channel_errors:  # It is not there: no worker has made it yet.
                     continue
                 channel.close()
+            for queue in queues(url):
+                differs = declared_otherwise(own, queue)
+                if differs is not None:
+                    otherwise[queue.name] = differs
         finally:
             transport.close_connection(own)
     server = f"{told.get('product', 'AMQP')} {told.get('version', '')}".strip()
-    return {"server": server, "waiting": waiting}
+    return {"server": server, "waiting": waiting, "otherwise": otherwise}
 
 
 def _said(error: Exception) -> str:

@@ -16,20 +16,22 @@ NAMES = (INTERACTIVE, BATCH, CONTROL)
 
 COMMANDS = "\n".join(f"  celery -A app worker -P threads -Q {name} -n {name}@%h" for name in NAMES)
 
+_QUORUM = {"x-queue-type": "quorum"}
 PRIORITY_STEPS = tuple(range(MOST_PRIORITY + 1))
 """Redis and Valkey: a list for each priority, where kombu has only four unless it is told."""
 
 
 def queues(broker_url: str) -> list[Queue]:
     """Declared for this broker: lists on Redis and Valkey; on RabbitMQ quorum queues, but for
-    people a classic queue, since only those know ten priorities."""
-    by_name: dict[str, dict[str, str | int] | None] = dict.fromkeys(NAMES)
-    if is_rabbitmq(broker_url):
-        by_name = {name: {"x-queue-type": "quorum"} for name in NAMES}
-        by_name[INTERACTIVE] = {"x-max-priority": MOST_PRIORITY}
+    people one without arguments, as every Celery app declares it that sends to it by its name."""
+    if not is_rabbitmq(broker_url):
+        return [Queue(name, Exchange(name, type="direct"), routing_key=name) for name in NAMES]
+    from app.worker.shared_queues import SharedExchange, SharedQueue
+
+    kinds = {INTERACTIVE: None, BATCH: _QUORUM, CONTROL: _QUORUM}
     return [
-        Queue(name, Exchange(name, type="direct"), routing_key=name, queue_arguments=arguments)
-        for name, arguments in by_name.items()
+        SharedQueue(name, SharedExchange(name), routing_key=name, queue_arguments=arguments)
+        for name, arguments in kinds.items()
     ]
 
 

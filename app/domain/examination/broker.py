@@ -15,7 +15,8 @@ NO_EVICTION = "noeviction"
 class Broker:
     """`where` without a password. `why_not` None: it answers. `policy` is Redis's maxmemory-policy,
     None on RabbitMQ; `most_bytes` 0: no bound. `visible_s`: after so long Redis gives a message
-    out again; None: never. `waiting` messages by queue, as far as known."""
+    out again; None: never. `waiting` messages by queue, as far as known. `otherwise`: queues that
+    are not as we would declare them, and how they differ."""
 
     where: str
     why_not: str | None = None
@@ -27,6 +28,7 @@ class Broker:
     read_only: bool = False
     visible_s: float | None = None
     waiting: Mapping[str, int] = field(default_factory=dict)
+    otherwise: Mapping[str, str] = field(default_factory=dict)
 
 
 def broker(one: Broker) -> list[Finding]:
@@ -40,6 +42,24 @@ def broker(one: Broker) -> list[Finding]:
     queues = ", ".join(f"{name} {count:,}" for name, count in one.waiting.items())
     told = f"; waiting: {queues}" if queues else ""
     return [well(Code.BROKER, one.where, f"{one.server} answers in {one.answers_ms:.0f} ms{told}")]
+
+
+def queues(one: Broker) -> list[Finding]:
+    """What others declared before us is used as it is; who declares it our way is refused."""
+    if one.why_not is not None:
+        return []
+    found = [
+        warning(
+            Code.QUEUES,
+            f"queue {name}",
+            f"another program declared it first: {differs}; it is used as it is, but RabbitMQ "
+            "refuses whoever declares it plainly",
+            f"when it is empty and nobody uses it: rabbitmqctl delete_queue {name}, then giveway "
+            "up; or give Giveway a virtual host of its own",
+        )
+        for name, differs in one.otherwise.items()
+    ]
+    return found or [well(Code.QUEUES, "queues", "none is declared otherwise")]
 
 
 def eviction(one: Broker) -> list[Finding]:

@@ -28,6 +28,7 @@ class Code(StrEnum):
     BLOCKED = "blocked"
     DEAD_ROWS = "dead_rows"
     BROKER = "broker"
+    QUEUES = "queues"
     EVICTION = "eviction"
     VISIBILITY = "visibility"
     TICKS = "ticks"

@@ -285,6 +285,7 @@ def test_a_database_that_is_down_is_an_error_and_the_broker_is_looked_at(
         "database": "error",
         "broker": "ok",
         "eviction": "ok",
+        "queues": "ok",
         "visibility": "ok",
     }
 

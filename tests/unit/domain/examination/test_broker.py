@@ -42,6 +42,17 @@ def test_one_that_does_not_answer_is_an_error_and_nothing_else_is_said_of_it() -
     assert rules.eviction(away) == rules.visibility(away, 100.0) == []
 
 
+def test_a_queue_that_others_declared_is_told_in_a_sentence_with_what_ends_it() -> None:
+    one = replace(RABBITMQ, otherwise={"interactive": "x-max-priority is 9, not none"})
+    (found,) = rules.queues(one)
+
+    assert (found.severity, found.where) == (Severity.WARNING, "queue interactive")
+    assert "x-max-priority is 9, not none; it is used as it is" in found.what
+    assert "rabbitmqctl delete_queue interactive" in (found.right or "")
+    assert [one.severity for one in rules.queues(VALKEY)] == [Severity.OK]
+    assert rules.queues(Broker("amqp://host", why_not="Connection refused")) == []
+
+
 def test_a_replica_takes_no_messages() -> None:
     assert [one.severity for one in rules.broker(but(read_only=True))] == [Severity.ERROR]
 
