@@ -200,7 +200,12 @@ class Wiring:
 
         batch = self.settings.batch
         return Submission(
-            self.database, self.pools, batch.chunk_items, batch.micro_batch_items, self.observer
+            self.database,
+            self.pools,
+            batch.chunk_items,
+            batch.micro_batch_items,
+            self.observer,
+            batch.chunk_s,
         )
 
     @cached_property

@@ -42,7 +42,7 @@ def report(
 ) -> None:
     """Tell what happened: backlog, endpoints, limits, jobs, errors, people, tokens and money.
 
-    All of it is of one moment. Kinds, keys, codes and numbers only: no texts of anybody.
+    All of it is of one moment; the page begins at the first event in that time. Kinds, keys, codes and numbers only: no texts of anybody.
     """
     from app.storage.sinks.writing import PAGES, check_output, write_page
 
@@ -52,7 +52,7 @@ def report(
     if html is not None:
         check_output(str(html), force=force, what="a page", endings=PAGES)
     with wiring_for(config, data) as wiring:
-        found = wiring.reporting.report(since_s)
+        found = wiring.reporting.report(since_s, from_first=html is not None)
     if html is not None:
         from app.cli.parts.report_page import page
 
@@ -68,5 +68,5 @@ def report(
 
 def document(found: Report) -> dict[str, Any]:
     """The report as JSON takes it."""
-    sums = {name: getattr(found, name) for name in ("tokens", "rough_tokens", "money")}
+    sums = {name: getattr(found, name) for name in ("tokens", "rough_tokens", "money", "priced")}
     return asdict(found) | sums

@@ -34,6 +34,8 @@ class FlowerChoice:
     password: str
     password_file: Path | None
     """None: the password is in the settings."""
+    broker_api: str | None = None
+    """Where RabbitMQ's management answers; None: where it does by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +126,5 @@ def _flower(settings: Settings, data: Path, port: int) -> FlowerChoice:
         user=settings.flower.user,
         password=password,
         password_file=None if given else secret_path(data, FLOWER),
+        broker_api=api.get_secret_value() if (api := settings.flower.broker_api) else None,
     )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from app import clock, errors
-from app.domain.events import Observer
+from app.domain.events import ChunkLeased, Observer
 from app.domain.jobs import JobState
 from app.domain.pricing import money
 from app.domain.results import ItemResult, Status
@@ -67,6 +67,7 @@ class Execution:
         self._leases = leases
         self._limits = limits
         self._worker = worker
+        self._observer = observer
         patience_s = leases.lease_s
         self._cutting = Cutting(database, caller, limits, patience_s)
         self._writes = ChunkWrites(database, patience_s, rules, observer)
@@ -83,6 +84,7 @@ class Execution:
         claimed = self._claim(job_id)
         if isinstance(claimed, NotNow):
             return ChunkReport(job_id, ended=claimed.why)
+        self._observer.saw(_leased(claimed))
         with self._leases.keep(claimed.lease) as held:
             try:
                 work = self._begin(claimed, held)
@@ -225,3 +227,11 @@ class Execution:
         step = work.steps.ahead(batch[0].item)
         reply = self._caller.reply_to(work, batch, step.request)
         return work.steps.take(step, reply, work.claimed.endpoint.name, work.carried)
+
+
+def _leased(claimed: Claimed) -> ChunkLeased:
+    lease, job = claimed.lease, claimed.job
+    items = len(lease.seqs) if lease.seqs else lease.last_seq - lease.first_seq + 1
+    return ChunkLeased(
+        job.id, job.key, job.kind, lease.no, items, lease.attempt, claimed.endpoint.name
+    )

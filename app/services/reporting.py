@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.domain.events import SCALING
 from app.domain.reports import (
     BacklogReport,
+    BatchPoint,
     EndpointReport,
     ErrorReport,
     JobReport,
@@ -19,12 +20,14 @@ from app.domain.reports import (
     PoolReport,
     Report,
 )
+from app.domain.routing import EndpointSpec
 from app.domain.waiting import Waiting
 from app.services.pools import Pool, Pools
 from app.services.pools.now import pool_now
 from app.services.waiting import requests_in
 from app.services.waits import reasons
 from app.storage.database import Database
+from app.storage.endpoint_store import EndpointStore
 from app.storage.event_store import EventStore
 from app.storage.gauge_store import Backlog, EndpointGauges, GaugeStore, PoolGauges
 from app.storage.job_store import JobStore
@@ -32,6 +35,8 @@ from app.storage.report_store import ReportStore, Row, Span
 from app.storage.scaler_store import ScalerStore
 
 COLUMNS = 60
+_SHORTEST_S = 60.0
+"""A report that begins with the first thing that happened is of so long at least."""
 _MOST_JOBS = 100
 _MOST_EVENTS = 500
 _MOST_OF_SCALING = 100
@@ -48,6 +53,8 @@ class _Read:
     wanted: Mapping[str, int]
     people: Sequence[Row]
     limits: Sequence[Row]
+    items: Sequence[Row]
+    priced: frozenset[str]
     calls: Sequence[Row]
     busy: Sequence[Row]
     errors: Sequence[Row]
@@ -66,12 +73,13 @@ class Reporting:
         self._pools = pools
         self._micro_batch_items = micro_batch_items
 
-    def report(self, since_s: float) -> Report:
-        """The last `since_s` seconds. The number of statements does not depend on what is there."""
-        read = self._read(since_s)
+    def report(self, since_s: float, *, from_first: bool = False) -> Report:
+        """The last `since_s` seconds; `from_first`: from the first thing on that happened in them.
+        The number of statements does not depend on what is there."""
+        read = self._read(since_s, from_first=from_first)
         return Report(
             at=read.span.until,
-            since_s=since_s,
+            since_s=(read.span.until - read.span.since).total_seconds(),
             column_s=read.span.column_s,
             pools=[
                 self._pool(read, pool)
@@ -85,9 +93,12 @@ class Reporting:
             scaling=list(read.scaling),
         )
 
-    def _read(self, since_s: float) -> _Read:
+    def _read(self, since_s: float, *, from_first: bool) -> _Read:
         with self._database.snapshot() as tx:
             store, gauges = ReportStore(tx), GaugeStore(tx)
+            first_s = store.first_s(since_s) if from_first else None
+            if first_s is not None:
+                since_s = min(since_s, max(first_s, _SHORTEST_S))
             span = store.span(since_s, COLUMNS, list(self._pools.by_name))
             jobs = store.jobs(span, _MOST_JOBS)
             pools, endpoints = gauges.pools(), gauges.endpoints()
@@ -104,6 +115,8 @@ class Reporting:
                 wanted={pool: one.wanted for pool, one in ScalerStore(tx).all().items()},
                 people=store.people(span, targets),
                 limits=store.limits(span),
+                items=store.items(span),
+                priced=self._priced(EndpointStore(tx).added(draining=True)),
                 calls=store.endpoints(span),
                 busy=store.busy(span),
                 errors=store.errors(span),
@@ -113,6 +126,11 @@ class Reporting:
                 events=EventStore(tx).recent(since_s, _MOST_EVENTS),
                 scaling=EventStore(tx).recent(since_s, _MOST_OF_SCALING, SCALING),
             )
+
+    def _priced(self, added: Sequence[EndpointSpec]) -> frozenset[str]:
+        """Names of the endpoints, declared or `added`, that have prices."""
+        specs = [*self._pools.endpoints, *added]
+        return frozenset(spec.name for spec in specs if spec.input_price or spec.output_price)
 
     def _pool(self, read: _Read, pool: Pool) -> PoolReport:
         now = read.pools[pool.name]
@@ -143,6 +161,11 @@ class Reporting:
             limits=[
                 LimitPoint(row["part"], row["limit"], row["pressure"], row["reason"])
                 for row in read.limits
+                if row["pool"] == pool.name
+            ],
+            batch_over_time=[
+                BatchPoint(row["part"], row["items"], row["items"] / read.span.column_s)
+                for row in read.items
                 if row["pool"] == pool.name
             ],
         )
@@ -177,7 +200,14 @@ def _endpoints(read: _Read) -> list[EndpointReport]:
         busy[row["endpoint"]][row["part"]] = row["seconds"]
     known = {one.name: one for one in read.endpoints}
     return [
-        _endpoint(name, known.get(name), done.get(name), busy.get(name, {}), read.span)
+        _endpoint(
+            name,
+            known.get(name),
+            done.get(name),
+            busy.get(name, {}),
+            read.span,
+            priced=name in read.priced,
+        )
         for name in [*known, *(name for name in done if name not in known)]
     ]
 
@@ -188,6 +218,8 @@ def _endpoint(
     done: Row | None,
     busy: Mapping[int, float],
     span: Span,
+    *,
+    priced: bool,
 ) -> EndpointReport:
     places = now.max_concurrency if now else None
     finished, failed = (done["finished"], done["failed"]) if done else (0, 0)
@@ -217,6 +249,7 @@ def _endpoint(
         completion_tokens=done["completion_tokens"] if done else 0,
         rough_tokens=done["rough_tokens"] if done else 0,
         money=done["money"] if done else 0.0,
+        priced=priced,
     )
 
 

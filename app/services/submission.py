@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from sqlalchemy import Connection, text
 
-from app.domain.chunks import chunk_size
+from app.domain.chunks import chunk_size, paced_size
 from app.domain.events import JobReady, Observer
 from app.domain.fingerprint import canonical, fingerprint
 from app.domain.jobs import NO_MODEL, Failover, Job, JobState, NewJob
@@ -23,6 +23,7 @@ from app.services.models import pool_of
 from app.services.pools import Pool, Pools
 from app.services.refusals import check_job, check_keepable
 from app.services.resuming import check_resumes
+from app.storage.call_store import CallStore
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.endpoint_store import EndpointStore
@@ -101,9 +102,11 @@ class Submission:
         chunk_items: int,
         micro_batch_items: int,
         observer: Observer,
+        chunk_s: float = 0.0,
     ) -> None:
         self._database = database
         self._pools = pools
+        self._chunk_s = chunk_s
         self._chunk_items = chunk_items
         self._micro_batch_items = micro_batch_items
         self._observer = observer
@@ -123,7 +126,7 @@ class Submission:
         job = self._existing(new) if job_id is None else self._by_id(job_id)
         if job.state is not JobState.LOADING:
             return Submitted(job, created=False)
-        loaded = self._load(job.id, new, request.chunk_items or self._chunk_of(new), items)
+        loaded = self._load(job.id, new, request.chunk_items, items)
         job = self._by_id(job.id)
         if loaded:
             self._observer.saw(JobReady(job.id, job.kind, job.total))
@@ -229,15 +232,21 @@ class Submission:
             raise NotFound(f"job {job_id} was removed while it was being submitted; try again")
         return job
 
-    def _chunk_of(self, new: NewJob) -> int:
+    def _chunk_of(self, tx: Connection, new: NewJob, total: int) -> int:
         """How many items are leased together where the request does not say."""
         own = getattr(kind_named(new.kind), "chunk_items", None)
         if own is not None:
             return int(own)
         calls_an_item = not kind_named(new.kind).together and new.model != NO_MODEL
-        return chunk_size(self._chunk_items, self._micro_batch_items, calls_an_item=calls_an_item)
+        plain = chunk_size(self._chunk_items, self._micro_batch_items, calls_an_item=calls_an_item)
+        if not self._chunk_s or new.model == NO_MODEL:
+            return plain
+        pace = CallStore(tx).pace(new.pool, new.kind, new.model)
+        items_per_s = pace.items / pace.seconds if pace and pace.seconds else None
+        most = self._pools.named(new.pool).bounds.ceiling
+        return paced_size(plain, items_per_s, self._chunk_s, total, most)
 
-    def _load(self, job_id: int, new: NewJob, chunk_items: int, items: Items) -> bool:
+    def _load(self, job_id: int, new: NewJob, chunk_items: int | None, items: Items) -> bool:
         """Load everything in one transaction; False: somebody else does, or has done it."""
         try:
             with self._database.transaction() as tx:
@@ -257,13 +266,14 @@ class Submission:
             raise
 
     def _fill(
-        self, tx: Connection, job_id: int, new: NewJob, chunk_items: int, items: Items
+        self, tx: Connection, job_id: int, new: NewJob, chunk_items: int | None, items: Items
     ) -> None:
         name = kind_named(new.kind).collection(checked(kind_named(new.kind), new.params))
         collection = None if name is None else VectorStore(tx).ensure(name, new.model)
         total = ItemStore(tx).load(job_id, items.rows())
         if total:
-            ChunkStore(tx).cut(job_id, new.pool, total, chunk_items)
+            size = chunk_items or self._chunk_of(tx, new, total)
+            ChunkStore(tx).cut(job_id, new.pool, total, size)
         JobStore(tx).loaded(job_id, total, items.skipped())
         if collection is not None:
             # From here on no job writes the vector of an older text without seeing this one.

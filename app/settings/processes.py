@@ -86,3 +86,6 @@ class FlowerSettings(Group):
     user: str = "giveway"
     password: SecretStr | None = None
     """None: made by `giveway up` and kept in the data folder."""
+    broker_api: SecretStr | None = None
+    """Where RabbitMQ's management answers, for the lengths of its queues:
+    http://user:password@host:15672/api/. None: port 15672 of the broker, as its user."""

@@ -127,13 +127,16 @@ def test_flower_finds_a_job_and_keeps_its_history(shared: Stack, tmp_path: Path)
 
     until(lambda: len(of_job()) >= 4, 20, "Flower's view of the job")
     assert {task["name"] for task in of_job()} == {"giveway.batch.embed"}
+    searched = flower(one, "/api/tasks?limit=1000&search=nightly-1")
+    assert set(searched) == {task["uuid"] for task in of_job()}
     searched = flower(one, f"/api/tasks?limit=1000&search=kwargs:job={job['id']}")
     assert set(searched) == {task["uuid"] for task in of_job()}
     assert not flower(one, "/api/tasks?limit=1000&search=kwargs:job=987654")
     workers = {name.split("@")[0] for name in flower(one, "/api/workers?refresh=1")}
     assert workers == {"interactive", "batch", "control"}
 
-    time.sleep(6)  # Flower saves its state every five seconds
+    history, shown_at = one.data / "flower" / "flower.db", time.time()
+    until(lambda: history.stat().st_mtime > shown_at, 30, "Flower's next save")
     one.kill("flower")
     until(lambda: len(of_job()) >= 4, 20, "Flower's memory")
     with pytest.raises(urllib.error.HTTPError, match="401"):

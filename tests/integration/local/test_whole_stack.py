@@ -80,6 +80,49 @@ def test_every_process_is_up_and_named(data):
     assert found["pools"][0]["name"] == "main"
 
 
+def test_celerys_own_commands_meet_the_running_stack(data, tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIVEWAY_")}
+    code = "import app; print(app.celery.conf.broker_url)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**environment, "GIVEWAY_DATA": str(data), "PYTHONPATH": str(Path.cwd())},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout.strip() == running_state(data).addresses.broker_url, ran.stderr
+
+
+def test_a_restart_takes_up_changed_settings_and_loses_nothing(data):
+    config = data.parent / "giveway.toml"
+    (data.parent / "docs.jsonl").write_text(
+        "".join(json.dumps({"id": n, "text": f"text {n}"}) + "\n" for n in range(3000))
+    )
+    before = pids(data)
+    try:
+        config.write_text('[[pools]]\nname = "main"\ntotl = 5\n')
+        refused = giveway(data, "restart")
+        assert (refused.returncode, "did you mean 'total'?" in refused.stderr) == (2, True)
+        assert "nothing was restarted" in refused.stderr
+        assert pids(data)["batch"] == before["batch"]
+
+        config.write_text('[[pools]]\nname = "main"\ntotal = 5\n')
+        submitted = giveway(data, "submit", "embed", "docs.jsonl", "--id-field", "id", "--key", "k")
+        assert submitted.returncode == 0, submitted.stderr
+        ran = giveway(data, "restart")
+        assert ran.returncode == 0, ran.stderr
+        after = pids(data)
+        assert {n for n in NAMES if after[n] == before[n]} == {"postgres", "valkey"}
+        assert status(data)["pools"][0]["total"] == 5
+        watched = giveway(data, "jobs", "watch", "k", "--json")
+        assert watched.returncode == 0, watched.stderr
+        assert json.loads(watched.stdout)["done"] == 3000
+    finally:
+        config.unlink(missing_ok=True)
+        assert giveway(data, "restart").returncode == 0
+
+
 def test_flower_asks_for_the_password_that_status_points_to(data):
     flower = status(data)["flower"]
     password = Path(flower["password_file"]).read_text()
@@ -131,46 +174,3 @@ def test_down_leaves_nothing(data):
     before = [psutil.Process(one["pid"]) for one in status(data)["processes"]]
     assert giveway(data, "down").returncode == 0
     assert [one for one in before if lives(one)] == []
-
-
-def test_celerys_own_commands_meet_the_running_stack(data, tmp_path):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIVEWAY_")}
-    code = "import app; print(app.celery.conf.broker_url)"
-    ran = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**environment, "GIVEWAY_DATA": str(data), "PYTHONPATH": str(Path.cwd())},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.stdout.strip() == running_state(data).addresses.broker_url, ran.stderr
-
-
-def test_a_restart_takes_up_changed_settings_and_loses_nothing(data):
-    config = data.parent / "giveway.toml"
-    (data.parent / "docs.jsonl").write_text(
-        "".join(json.dumps({"id": n, "text": f"text {n}"}) + "\n" for n in range(3000))
-    )
-    before = pids(data)
-    try:
-        config.write_text('[[pools]]\nname = "main"\ntotl = 5\n')
-        refused = giveway(data, "restart")
-        assert (refused.returncode, "did you mean 'total'?" in refused.stderr) == (2, True)
-        assert "nothing was restarted" in refused.stderr
-        assert pids(data)["batch"] == before["batch"]
-
-        config.write_text('[[pools]]\nname = "main"\ntotal = 5\n')
-        submitted = giveway(data, "submit", "embed", "docs.jsonl", "--id-field", "id", "--key", "k")
-        assert submitted.returncode == 0, submitted.stderr
-        ran = giveway(data, "restart")
-        assert ran.returncode == 0, ran.stderr
-        after = pids(data)
-        assert {n for n in NAMES if after[n] == before[n]} == {"postgres", "valkey"}
-        assert status(data)["pools"][0]["total"] == 5
-        watched = giveway(data, "jobs", "watch", "k", "--json")
-        assert watched.returncode == 0, watched.stderr
-        assert json.loads(watched.stdout)["done"] == 3000
-    finally:
-        config.unlink(missing_ok=True)
-        assert giveway(data, "restart").returncode == 0
