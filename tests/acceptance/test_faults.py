@@ -24,9 +24,10 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @contextmanager
-def people(one: Stack, seconds: int) -> Iterator[list[Any]]:
+def people(one: Stack, seconds: int, rps: int = 3) -> Iterator[list[Any]]:
     """Interactive load in the background; its report is in the list afterwards."""
-    argv = [sys.executable, "-m", "app.cli.main", "load", "--rps", "3", "--seconds", str(seconds)]
+    argv = [sys.executable, "-m", "app.cli.main", "load", "--rps", str(rps)]
+    argv += ["--seconds", str(seconds)]
     argv += ["--model", "fake-chat", "--max-tokens", "8", "--json"]
     running = subprocess.Popen(
         argv, env=one.environment, cwd=one.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -108,3 +109,41 @@ def test_an_endpoint_that_refuses_is_left_alone_and_the_job_goes_on(
         o for o in one.endpoint.ledger()["outcomes"] if o["outcome"] not in ("ok", "done", "200")
     ]
     assert sum(o["count"] for o in refused if o["path"] == "embeddings") <= 5 + 7
+
+
+def test_two_poisonous_items_fail_alone_and_neither_their_job_nor_people_notice(
+    stack: MakeStack, tmp_path: Path
+) -> None:
+    one = stack()
+    one.endpoint.order({"kind": "drop", "path": "chat", "text": "POISON-A"})
+    one.endpoint.order({"kind": "status", "status": 503, "path": "chat", "text": "POISON-B"})
+    items = tmp_path / "items.jsonl"
+    marks = {3: "POISON-A", 11: "POISON-B"}
+    texts = [f"What is {n} and {n}? {marks.get(n, '')}" for n in range(20)]
+    items.write_text("".join(json.dumps({"id": n, "text": t}) + "\n" for n, t in enumerate(texts)))
+    with people(one, 10, rps=5) as without:
+        pass
+    alone = on_target(one)
+    one.query(
+        "WITH gone AS (DELETE FROM interactive_requests RETURNING 1) SELECT count(*) FROM gone"
+    )
+    with people(one, 25, rps=5) as beside:
+        began = time.monotonic()
+        submit = ("submit", "generate", str(items), "--prompt", "{{ text }}", "--key", "poisoned")
+        one.json(*submit, "--model", "fake-chat", "--max-tokens", "8", "--id-field", "id")
+        job = one.wait_completed("poisoned", 60)
+        took_s = time.monotonic() - began
+    assert (job["done"], job["failed"]) == (18, 2)
+    assert took_s < 60
+    codes = "SELECT string_agg(code, ',' ORDER BY seq) FROM results WHERE status = 'failed'"
+    assert one.query(codes) == "connection,overloaded"
+    assert beside[0]["failed"] == without[0]["failed"] == 0
+    assert on_target(one) >= alone - 0.02
+    assert one.query("SELECT count(*) FROM events WHERE type = 'endpoint_opened'") == 0
+
+
+def on_target(one: Stack) -> float:
+    """The share of people whose first token came within the pool's target."""
+    in_time = "first_token_at - submitted_at <= interval '500 ms'"
+    sql = f"SELECT avg(CASE WHEN {in_time} THEN 1.0 ELSE 0.0 END) FROM interactive_requests"
+    return float(one.query(sql))
