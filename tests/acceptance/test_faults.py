@@ -25,9 +25,10 @@ pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @contextmanager
-def people(one: Stack, seconds: int) -> Iterator[list[Any]]:
+def people(one: Stack, seconds: int, rps: int = 3) -> Iterator[list[Any]]:
     """Interactive load in the background; its report is in the list afterwards."""
-    argv = [sys.executable, "-m", "app.cli.main", "load", "--rps", "3", "--seconds", str(seconds)]
+    argv = [sys.executable, "-m", "app.cli.main", "load", "--rps", str(rps)]
+    argv += ["--seconds", str(seconds)]
     argv += ["--model", "fake-chat", "--max-tokens", "8", "--json"]
     running = subprocess.Popen(
         argv, env=one.environment, cwd=one.folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE
