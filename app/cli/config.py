@@ -32,6 +32,7 @@ def register(app: typer.Typer) -> None:
 
 def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
     """Check file and environment; every fault with its line. Exit 0: right, 2: wrong."""
+    from app.declared.endpoints import check_installed
     from app.settings import load, settings_files
 
     file: Path | None = None
@@ -45,6 +46,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         else:
             typer.echo("\n".join(faults), err=True)
         raise typer.Exit(_WRONG_USE) from error
+    check_installed(settings)
     if as_json:
         pools = [pool.name for pool in settings.pools]
         endpoints = [endpoint.name for endpoint in settings.endpoints]

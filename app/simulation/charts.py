@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from app.domain.throttle.samples import nearest_rank
-from app.errors import ConfigError, MissingPart
+from app.errors import ConfigError
+from app.extras import need
 from app.simulation.measure import counted
 from app.simulation.results import RunResult
 from app.simulation.run import Run
@@ -118,12 +119,9 @@ def _save(figure: Any, path: Path) -> None:
 
 
 def _pyplot() -> Any:
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise MissingPart(
-            "charts need matplotlib, which is not installed: pip install 'giveway[charts]'"
-        ) from error
+    need("charts need", "charts", ["matplotlib"])
+    import matplotlib as mpl
+
     mpl.use("Agg")
     # The same picture for the same figures: an SVG's ids and date would differ each time.
     mpl.rcParams["svg.hashsalt"] = "giveway"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from app.errors import BadSource, MissingPart
+from app.errors import BadSource
+from app.extras import need
 from app.storage.sources.base import BadLine, Batch, ReadOptions, Row, Rows
 from app.storage.sources.opening import Opened
 from app.storage.sources.values import plain_rows
@@ -97,12 +98,9 @@ def _needed(columns: tuple[str, ...], options: ReadOptions) -> list[str] | None:
 
 
 def _arrow() -> Any:
-    try:
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise MissingPart(
-            "Parquet needs pyarrow; install it with: pip install 'giveway[parquet]'"
-        ) from error
+    need("Parquet needs", "parquet", ["pyarrow"])
+    import pyarrow.parquet
+
     return pyarrow
 
 
