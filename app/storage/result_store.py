@@ -59,10 +59,21 @@ class ResultStore:
         rows = self._tx.execute(_CODES, {"job_id": job_id})
         return {row.code: row.n for row in rows}
 
+    def as_of_now(self) -> None:
+        """All that this transaction reads is as of its first read. To be called before that."""
+        self._tx.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"))
+
     def exported(self, job_id: int) -> Iterator[dict[str, Any]]:
         """Every result of a job in order: key, status, code, error, tokens, output; streamed."""
+        yield from self._streamed(_EXPORTED, job_id)
+
+    def with_items(self, job_id: int) -> Iterator[dict[str, Any]]:
+        """The same, with the item's fields as `payload`."""
+        yield from self._streamed(_WITH_ITEMS, job_id)
+
+    def _streamed(self, statement: Any, job_id: int) -> Iterator[dict[str, Any]]:
         streamed = self._tx.execution_options(stream_results=True, max_row_buffer=2000)
-        with closing(streamed.execute(_EXPORTED, {"job_id": job_id})) as rows:
+        with closing(streamed.execute(statement, {"job_id": job_id})) as rows:
             for row in rows.mappings():
                 yield dict(row)
 
@@ -100,6 +111,12 @@ _FAILURES = text("""
 _CODES = text("""
     SELECT coalesce(code, 'unknown') AS code, count(*) AS n FROM results
     WHERE job_id = :job_id AND status = 'failed' GROUP BY 1 ORDER BY 2 DESC
+""")
+
+_WITH_ITEMS = text("""
+    SELECT i.key, i.payload, r.status, r.code, r.error, r.tokens, r.output FROM results r
+    JOIN items i ON i.job_id = r.job_id AND i.seq = r.seq
+    WHERE r.job_id = :job_id ORDER BY r.seq
 """)
 
 _EXPORTED = text("""
