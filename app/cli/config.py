@@ -36,6 +36,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
     An endpoint whose key is not set here is a warning: the workers may have it.
     """
+    from app.declared.endpoints import check_installed
     from app.declared.knowledge import unset_keys
     from app.settings import load, settings_files
 
@@ -50,6 +51,7 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         else:
             typer.echo("\n".join(faults), err=True)
         raise typer.Exit(_WRONG_USE) from error
+    check_installed(settings)
     unset = unset_keys(settings, os.environ)
     if as_json:
         pools = [pool.name for pool in settings.pools]

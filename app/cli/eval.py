@@ -146,6 +146,7 @@ def run(
     from app.cli.parts.eval_asked import Asked, least, template_of
     from app.cli.parts.submitting import loaded, report_skipped, warn_of_slips
     from app.cli.parts.watching import watch
+    from app.services.evaluation import check_installed
 
     asked = Asked(
         uri=shared_uri(file, source),
@@ -181,6 +182,7 @@ def run(
         after=tuple(after or ()),
         budget=budget,
     )
+    check_installed()
     wanted = least(fail_under or (), asked.scorers)
     check_page(html, force=force)
     with wiring_for(config, data) as wiring:

@@ -19,7 +19,7 @@ from app.client.jobs import JobHandle
 from app.client.operations import Endpoints, Throttle
 from app.client.people import Answer
 from app.client.schedules import Schedules
-from app.client.sources import Items, Source
+from app.client.sources import Items, Source, named_frame
 from app.client.templates import template_of, with_columns
 from app.client.words import word
 from app.domain.evaluation.runs import MOST_UNSCORED
@@ -28,7 +28,7 @@ from app.domain.reports import Report
 from app.errors import UsageError
 from app.local.state import environment_of
 from app.services.estimating import Estimate
-from app.services.evaluation import Pair
+from app.services.evaluation import Pair, check_installed
 from app.services.evaluation import Run as EvaluationRun
 from app.services.searching import Hit
 from app.services.templates import JobTemplate
@@ -148,6 +148,8 @@ class Giveway:
         Fields that the prompt names are columns of the same name. Of dicts the fields are `text`,
         `expected` and `output`. Wait for the job, then read `evaluation`.
         """
+        check_installed()
+        source = named_frame(source)
         is_named = isinstance(source, Source | str | Path)
         if (model is None) == (output_field is None) and (is_named or model is not None):
             raise UsageError("name a model, or the field with the answers, and not both")

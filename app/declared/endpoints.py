@@ -9,7 +9,14 @@ from pydantic import ValidationError
 
 from app.domain.routing import EndpointSpec, ModelLimits
 from app.errors import ConfigError
-from app.settings import EndpointSettings
+from app.extras import need
+from app.settings import EndpointSettings, Settings
+
+
+def check_installed(settings: Settings) -> None:
+    """MissingPart: an endpoint counts with a tokenizer file, and what reads such is not there."""
+    if any(endpoint.tokenizer is not None for endpoint in settings.endpoints):
+        need("counting with a tokenizer file needs the package", "tokens", ["tokenizers"])
 
 
 def endpoint_of(declaration: Mapping[str, Any]) -> EndpointSpec:

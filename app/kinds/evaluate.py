@@ -15,6 +15,7 @@ from app.domain.inference import ChatRequest, Message, rough_tokens
 from app.domain.jobs import NO_MODEL
 from app.domain.results import Item, ItemResult, Status
 from app.errors import UnknownName
+from app.extras import install_line
 from app.kinds.base import Call, Calls, Params, Prepared, Unit
 from app.kinds.scorers.base import (
     NO_EXPECTED,
@@ -84,7 +85,8 @@ class EvaluateParams(Params):
             raise ValueError(str(error)) from None
         if lacking := missing(one):
             raise ValueError(
-                f"scorer {name} needs {', '.join(lacking)}; install Giveway with its extra evaluate"
+                f"scorer {name} needs {', '.join(lacking)}; "
+                f"install it with: {install_line('evaluate')}"
             )
         try:
             return one.options.model_validate(self.options.get(name, {}))

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import logs
+from app.declared.endpoints import check_installed
 from app.errors import GivewayError
 from app.local import leftovers, lock, postgres
 from app.local.choices import choose, rechoose
@@ -49,6 +50,7 @@ def run_stack(
         end_leftovers(data)
         options = replace(options, config=settings_files(options.config))
         settings = load(options.config)
+        check_installed(settings)
         choices = choose(settings, options)
         stack = plan(settings, options, choices)
         state = StackState(

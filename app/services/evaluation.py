@@ -11,6 +11,7 @@ from app.domain.evaluation.runs import MOST_UNSCORED, RunItem, item_of
 from app.domain.evaluation.summary import Summary, refusal, summarised
 from app.domain.jobs import Job
 from app.errors import NotFound, StateConflict, UnknownName
+from app.extras import need
 from app.kinds.scorers.registry import scorer
 from app.services import made
 from app.services.kept import check_kept
@@ -51,6 +52,11 @@ class Shown:
     second: tuple[str, ...]
 
 
+def check_installed() -> None:
+    """MissingPart: what works out the figures is not installed. For before anything is paid."""
+    need("figures of evaluation runs need", "evaluate", ["scipy"])
+
+
 class Evaluation:
     """The use case behind `giveway eval`."""
 
@@ -59,7 +65,8 @@ class Evaluation:
 
     def run(self, reference: str, most_unscored: float = MOST_UNSCORED) -> Run:
         """The run with this key or id. NotFound: there is none; StateConflict: it is no run, or its
-        scores are no longer kept."""
+        scores are no longer kept; MissingPart."""
+        check_installed()
         with self._database.transaction() as tx:
             job = JobStore(tx).find(reference)
             if job is None:

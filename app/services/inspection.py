@@ -226,6 +226,10 @@ class Inspection:
         """Every result of a job, streamed: key, status, code, error, tokens, output."""
         return made.results(self._database, job_id)
 
+    def results_with_items(self, job_id: int) -> Iterator[dict[str, Any]]:
+        """The same, with each item's fields as `payload`."""
+        return made.results_with_items(self._database, job_id)
+
     def _limit_of(self, pool: str) -> tuple[int, str]:
         if pool not in self._pools.by_name:
             return 0, "pool_gone"

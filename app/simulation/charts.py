@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from app.domain.throttle.samples import nearest_rank
-from app.errors import MissingPart
+from app.extras import need
 from app.simulation.measure import counted
 from app.simulation.results import RunResult
 from app.simulation.run import Run
@@ -113,12 +113,9 @@ def _save(figure: Any, stream: BinaryIO, ending: str) -> None:
 
 
 def _pyplot() -> Any:
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise MissingPart(
-            "charts need matplotlib, which is not installed: pip install 'giveway[charts]'"
-        ) from error
+    need("charts need", "charts", ["matplotlib"])
+    import matplotlib as mpl
+
     mpl.use("Agg")
     # The same picture for the same figures: an SVG's ids and date would differ each time.
     mpl.rcParams["svg.hashsalt"] = "giveway"

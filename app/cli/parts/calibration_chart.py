@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 
 from app.domain.calibration.measured import Measured
 from app.domain.calibration.proposal import Findings
-from app.errors import MissingPart
+from app.extras import need
 
 _P95, _P50, _KNEE, _TARGET, _MODEL = "#1f5fa8", "#9ab8d6", "#c2410c", "#6b7280", "#0b6e4f"
 
@@ -70,12 +70,9 @@ def _fit(axes: Any, found: Findings, kind: str, over: str, what: str) -> None:
 
 
 def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingPart(
-            "charts need matplotlib, which is not installed; pip install 'giveway[charts]'"
-        ) from error
+    need("charts need", "charts", ["matplotlib"])
+    import matplotlib
+
     matplotlib.use("agg")
     from matplotlib import pyplot
 

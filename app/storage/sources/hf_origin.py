@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from app.errors import BadSource, MissingPart, UsageError
+from app.errors import BadSource, UsageError
+from app.extras import need
 from app.storage.sources.base import Asked, Batch, ReadOptions, Rows
 from app.storage.sources.columns import needed
 from app.storage.sources.filtering import Filter, names_in
@@ -142,11 +143,8 @@ def _was_saved(path: Path) -> bool:
 
 
 def _library() -> Any:
-    try:
-        import datasets
-    except ModuleNotFoundError as error:
-        raise MissingPart(
-            "data sets need the package datasets; install it with: pip install 'giveway[datasets]'"
-        ) from error
+    need("data sets need the package", "datasets", ["datasets"])
+    import datasets
+
     datasets.disable_progress_bars()
     return datasets

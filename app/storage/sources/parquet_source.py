@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from app.errors import BadSource, MissingPart
+from app.errors import BadSource
+from app.extras import need
 from app.storage.sources.base import Batch, ReadOptions, Rows, Unreadable
 from app.storage.sources.columns import needed
 from app.storage.sources.filtering import names_in
@@ -77,12 +78,9 @@ def _value(one: Any) -> Any:
 
 
 def _arrow() -> Any:
-    try:
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise MissingPart(
-            "Parquet needs pyarrow; install it with: pip install 'giveway[parquet]'"
-        ) from error
+    need("Parquet needs", "parquet", ["pyarrow"])
+    import pyarrow.parquet
+
     return pyarrow
 
 

@@ -167,7 +167,7 @@ def test_without_the_package_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path, pyarrow.table({"id": ["a"], "text": ["x"]}))
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
 
     with pytest.raises(MissingPart, match=r"giveway\[parquet\]"):
         records(path)
