@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -208,12 +209,15 @@ def test_one_that_dies_leaves_the_pool_at_once_and_another_comes(
 def test_a_command_that_cannot_work_is_tried_later_and_later(agent: Make) -> None:
     one, keeper, notes = agent(command=("false",))
     wanted(one, 1)
-    began = time.monotonic()
-    while time.monotonic() - began < 3:
-        keeper.step()
-        time.sleep(0.02)
+    failed_at_s = []
+    for times in (1, 2, 3):
+        steps_until(keeper, lambda so_many=times: len(notes.seen) == so_many)
+        failed_at_s.append(time.monotonic())
+    gaps_s = [later - sooner for sooner, later in itertools.pairwise(failed_at_s)]
 
-    assert 2 <= len(notes.seen) <= 5  # at once, then after 0.5, 1 and 2 s
+    # Tried again after 0.5 and 1 s; the 0.1 s are what it takes to see that it failed.
+    assert gaps_s[0] > 0.4
+    assert gaps_s[1] > 0.9
     assert names(one) == []
 
 
@@ -305,7 +309,7 @@ def test_a_killed_agent_leaves_no_orphan_and_the_next_one_clears_up(
     )
     others = processes(tmp_path / "scaling")
     second.send_signal(signal.SIGTERM)
-    assert second.wait(30) == 0
+    assert second.wait(120) == 0
     assert names(one) == []
     assert not any(p.is_running() for p in others)
 
@@ -336,7 +340,7 @@ def test_a_server_of_others_is_in_the_pool_for_as_long_as_join_runs(
     assert not (tmp_path / "left").exists()
     one.execute("UPDATE interactive_requests SET state = 'done', finished_at = now()")
 
-    assert joined.wait(10) == 0
+    assert joined.wait(60) == 0
     assert (names(one), (tmp_path / "left").exists()) == ([], True)
 
 
