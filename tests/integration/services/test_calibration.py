@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -18,6 +17,7 @@ from app.inference.simulated.settings import ModelCosts
 from app.inference.wires import Wires
 from app.services.calibration import Calibration, Subject
 from tests.served import Served, serving
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -123,9 +123,7 @@ def test_traffic_of_others_is_seen(calm: Served, calibration: Calibration):
         target=wires.of(subject.spec).chat, args=(asked,), kwargs={"deadline_s": 20}
     )
     other.start()
-    time.sleep(0.1)
-
-    assert calibration.traffic(subject.spec) == 1
+    until(lambda: calibration.traffic(subject.spec) == 1, 5, "the traffic", every_s=0.1)
     other.join()
     wires.close()
 
@@ -157,8 +155,7 @@ def test_ctrl_c_closes_what_is_in_flight(calm: Served, calibration: Calibration)
     with pytest.raises(KeyboardInterrupt):
         calibration.measure(at(calm), QUICK, 0.3, told)
 
-    time.sleep(0.1)
-    assert calibration.traffic(at(calm).spec) == 0
+    until(lambda: calibration.traffic(at(calm).spec) == 0, 1, "the end of the calls", every_s=0.1)
 
 
 def test_a_model_that_does_not_answer_is_told_before_anything_is_loaded(
