@@ -140,8 +140,8 @@ def test_hanging_up_frees_the_place(start, stream, wire_to):
                 next(chunks)
                 assert wire.metrics().running == 1
         else:
+            patience = httpx2.Timeout(60, read=0.6)
             with pytest.raises(httpx2.ReadTimeout):
-                patience = httpx2.Timeout(60, read=0.6)
                 client.post(f"{slow.url}/chat/completions", json=body, timeout=patience)
 
     def outcomes():

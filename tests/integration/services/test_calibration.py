@@ -23,6 +23,8 @@ pytestmark = pytest.mark.slow
 
 PLACES = 4
 QUICK = Plan(max_tokens=20, prompt_words=32, seconds_per_step=1.5, idle_calls=5, repeats=3)
+SHORT = Plan(max_tokens=20, prompt_words=32, seconds_per_step=0.5, idle_calls=2, repeats=1)
+"""For those who look at no figure."""
 TRUE = ModelCosts()
 
 
@@ -139,7 +141,7 @@ def test_an_endpoint_that_refuses_at_a_rate_is_left_at_once(calm: Served, calibr
                 calm.order({"kind": "status", "status": 429, "path": "chat"})
 
     subject = at(calm)
-    measured = calibration.measure(subject, QUICK, 0.3, told)
+    measured = calibration.measure(subject, SHORT, 0.3, told)
 
     assert len(measured.steps) == len(rates) == 2
     assert measured.steps[-1].errors
@@ -148,12 +150,19 @@ def test_an_endpoint_that_refuses_at_a_rate_is_left_at_once(calm: Served, calibr
 
 
 def test_ctrl_c_closes_what_is_in_flight(calm: Served, calibration: Calibration):
+    seen: list[float] = []
+
     def told(stage: str, done: float, *_: object) -> None:
-        if stage.endswith("a second") and done > 0.5:
+        if not stage.endswith("a second"):
+            return
+        if not seen:  # From here on a call takes minutes.
+            calm.order({"kind": "slow", "factor": 1_000})
+        seen.append(done)
+        if calibration.traffic(at(calm).spec):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        calibration.measure(at(calm), QUICK, 0.3, told)
+        calibration.measure(at(calm), SHORT, 0.3, told)
 
     until(lambda: calibration.traffic(at(calm).spec) == 0, 1, "the end of the calls", every_s=0.1)
 

@@ -101,7 +101,7 @@ def in_90_s() -> str:
 
 
 def rush(one: Rig, asked: str, seconds: float = 1.3) -> tuple[int, list[float]]:
-    """Four workers on an endpoint that always answers 429: its requests, what each doorbell took."""
+    """Four workers on an endpoint that always answers 429: its requests, each doorbell's time."""
     one.endpoint.order({"kind": "status", "status": 429, "retry_after": asked})
     job_id = one.submit(TEXTS).job.id
     took_s = rung(one, job_id, seconds)
