@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 
 import psutil
@@ -86,13 +85,11 @@ with psycopg.connect({url!r}) as c:
         until(lambda: len(_busy_backends(url)) == 1)
         killed = birth(data, "postgres")
         os.kill(killed.pid, signal.SIGKILL)
-        began = time.monotonic()
         again = running_again(data, "postgres", killed)
-        assert time.monotonic() - began < 10
         assert again.restarts == 1
         with psycopg.connect(url) as connection:
             assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
-        busy.wait(10)
+        busy.wait(60)
 
 
 def _busy_backends(url):
@@ -107,7 +104,7 @@ def test_a_killed_valkey_is_back_with_its_messages(folder):
     data = folder / "data"
     with a_stack(data) as state, redis.Redis.from_url(state.addresses.broker_url) as client:
         client.lpush("interactive", "hello")
-        time.sleep(1.2)  # appended once a second
+        until(lambda: client.info("persistence")["aof_buffer_length"] == 0, what="the append")
         killed = birth(data, "valkey")
         os.kill(killed.pid, signal.SIGKILL)
         running_again(data, "valkey", killed)
@@ -167,7 +164,7 @@ def test_a_leftover_that_the_kernel_did_not_end_is_ended_at_the_next_start(folde
     raw["supervisor"] = {"pid": state.supervisor.pid, "created_at": 1.0}
     path.write_text(json.dumps(raw))
     with a_stack(data):
-        assert stray.wait(5) == -signal.SIGTERM
+        assert stray.wait(60) == -signal.SIGTERM
 
 
 def test_a_second_up_refuses_and_the_first_goes_on(folder):
