@@ -88,7 +88,8 @@ _CANDIDATES = text(f"""
         WHERE pool = :pool AND state IN ('ready','running') GROUP BY tenant
     )
     SELECT j.id AS job_id, j.kind, j.priority, j.weight, j.max_in_flight, j.deadline_at,
-           j.key, j.model, j.failover, ready.n AS ready, j.tenant, j.window, clock_timestamp() AS now,
+           j.key, j.model, j.failover, ready.n AS ready, j.tenant, j.window,
+           clock_timestamp() AS now,
            j.served_at, served.at AS tenant_served_at,
            coalesce((SELECT n FROM held WHERE held.job_id = j.id), 0) AS in_flight,
            coalesce((SELECT sum(n) FROM held WHERE held.tenant = j.tenant), 0) AS tenant_in_flight

@@ -59,8 +59,8 @@ class WorkerStore:
         self._tx = tx
 
     def seen(self, name: str, about: About) -> None:
-        """It runs, and is like this; its own earlier lives are over, and rows of others long gone are
-        removed. `name` is what `Wiring.worker` gives: the part before # stays over restarts."""
+        """It runs, and is like this; its own earlier lives are over, and those of others long gone
+        go too. `name` is what `Wiring.worker` gives: the part before # stays over restarts."""
         told = {
             "name": name,
             "queues": list(about.queues),

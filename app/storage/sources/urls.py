@@ -22,7 +22,7 @@ def parsed(uri: str) -> URL:
     except (ArgumentError, ValueError):
         url = None
     # With a password, an @ further on is a part of it that was not escaped.
-    if url is None or url.password is not None and "@" in f"{url.host}{url.database}":
+    if url is None or (url.password is not None and "@" in f"{url.host}{url.database}"):
         scheme = uri.partition("://")[0][:40]
         raise UsageError(
             f"the source {scheme}://… is no database URL; write it like "
