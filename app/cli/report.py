@@ -41,7 +41,8 @@ def report(
 ) -> None:
     """Tell what happened: backlog, endpoints, limits, jobs, errors, people, tokens and money.
 
-    All of it is of one moment; the page begins at the first event in that time. Kinds, keys, codes and numbers only: no texts of anybody.
+    All of it is of one moment; the page begins at the first event in that time. Kinds, keys, codes
+    and numbers only: no texts of anybody.
     """
     since_s = seconds(since)
     if not since_s > 0:

@@ -82,7 +82,7 @@ def chunk_size(items: int, micro_batch_items: int, *, calls_an_item: bool) -> in
 
 _LARGEST = 10_000
 _A_PLACE = 4
-"""Chunks that each place of the pool gets of a job at least, so that none stands idle at its end."""
+"""Chunks of a job that each place of the pool gets at least, so that none idles at its end."""
 
 
 def paced_size(plain: int, items_per_s: float | None, chunk_s: float, total: int, most: int) -> int:

@@ -103,7 +103,7 @@ class Inspection:
         return JobView(job, progress, limit, reason, failures, why)
 
     def reasons(self, jobs: Sequence[Job]) -> dict[int, Waiting]:
-        """By id, why nothing of a job is worked on; those that are over or at work are not in it."""
+        """By id, why nothing of a job is worked on; without those that are over or at work."""
         with self._database.transaction() as tx:
             return reasons(tx, self._pools, jobs)
 
