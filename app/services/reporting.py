@@ -37,6 +37,8 @@ from app.storage.scaler_store import ScalerStore
 COLUMNS = 60
 _SHORTEST_S = 60.0
 """A report that begins with the first thing that happened is of so long at least."""
+_BEFORE_S = 1.0
+"""So much earlier, so that the first thing itself is in it."""
 _MOST_JOBS = 100
 _MOST_EVENTS = 500
 _MOST_OF_SCALING = 100
@@ -98,7 +100,7 @@ class Reporting:
             store, gauges = ReportStore(tx), GaugeStore(tx)
             first_s = store.first_s(since_s) if from_first else None
             if first_s is not None:
-                since_s = min(since_s, max(first_s, _SHORTEST_S))
+                since_s = min(since_s, max(first_s + _BEFORE_S, _SHORTEST_S))
             span = store.span(since_s, COLUMNS, list(self._pools.by_name))
             jobs = store.jobs(span, _MOST_JOBS)
             pools, endpoints = gauges.pools(), gauges.endpoints()

@@ -52,9 +52,9 @@ def broke(error: Exception, traceback: str) -> None:
 def _begin(event: ChunkLeased) -> None:
     """As a worker tells of a task that it received and started."""
     facts = {
-        "job": event.job_id,
         "key": event.key,
         "kind": event.kind,
+        "job": event.job_id,
         "chunk": event.no,
         "items": event.items,
         "attempt": event.attempt,

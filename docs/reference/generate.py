@@ -102,8 +102,8 @@ WAITING_HEAD = """\
 # Why a job waits
 
 Every job that could run and does not says why, in words and as a code: in `giveway jobs list`,
-`jobs show`, `jobs watch`, `throttle explain` and `report`; in JSON as `waits` and `waits_code` (null:
-it is worked on, or over); and, where it does not pass by itself, in `giveway doctor` and at
+`jobs show`, `jobs watch`, `throttle explain` and `report`; in JSON as `waits` and `waits_code`
+(null: it is worked on, or over); and, where it does not pass by itself, in `giveway doctor` and at
 submission. What is looked at first stands first: a job that comes after others and has no worker
 either says that it comes after others.
 
