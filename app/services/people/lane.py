@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
+from uuid import UUID
 
 from sqlalchemy import Connection
 
@@ -139,13 +140,13 @@ class Lane:
         self, ticket: Ticket, error: BaseException, those: Sequence[NewRequest] | None = None
     ) -> None:
         """The ticket's requests, or `those` of them, ended with `error`."""
-        code = "internal"
-        if isinstance(error, errors.EndpointError):
-            code = error.code
-        elif isinstance(error, asyncio.CancelledError):
-            code = errors.Abandoned.code
         ids = [one.id for one in (ticket.requests if those is None else those)]
-        self._admission(ticket.pool).failed(ticket, ids, code)
+        if isinstance(error, asyncio.CancelledError):
+            self._failed(ticket, errors.Abandoned.code, ids)
+        elif isinstance(error, errors.EndpointError):
+            self._failed(ticket, error.code, ids)
+        else:
+            self._failed(ticket, "internal", ids)
 
     async def settled(self) -> None:
         """Wait until what became of all requests by now is written."""
@@ -161,6 +162,9 @@ class Lane:
         self._aside.shutdown(wait=False)
 
     # Its own.
+
+    def _failed(self, ticket: Ticket, code: str, ids: Sequence[UUID]) -> None:
+        self._admission(ticket.pool).failed(ticket, ids, code)
 
     def _admission(self, pool_name: str) -> Admission:
         known = self._admissions.get(pool_name)
