@@ -87,7 +87,7 @@ class Stack:
     def database_url(self) -> str:
         """Where the rows are; the same for as long as the folder is."""
         if self._database_url is None:
-            self._database_url = self.json("status")["database_url"]
+            self._database_url = self.json("status", "--show-secrets")["database_url"]
         return self._database_url
 
     def pids(self) -> dict[str, int]:

@@ -46,7 +46,7 @@ def test_a_flushed_broker_is_no_loss(stack: MakeStack, tmp_path: Path) -> None:
     one.submit(documents(tmp_path / "docs.jsonl", ITEMS), "nightly-1")
     for step in range(1, 4):
         one.wait_done("nightly-1", step * 3000)
-        with redis.Redis.from_url(one.json("status")["broker_url"]) as client:
+        with redis.Redis.from_url(one.json("status", "--show-secrets")["broker_url"]) as client:
             client.flushall()
     all_there_and_none_twice(one, kills=0)
 
