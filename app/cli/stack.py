@@ -107,12 +107,17 @@ def restart(data: Data = DEFAULT_DATA) -> None:
 def status(
     data: Data = DEFAULT_DATA,
     as_json: JsonFlag = False,
+    show_secrets: Annotated[
+        bool, typer.Option("--show-secrets", help="Show passwords in addresses, for scripts.")
+    ] = False,
 ) -> None:
     """Say what runs, and how to reach it. Exit status 1 if nothing does."""
-    from app.cli.stack_view import print_status
+    from app.cli.stack_view import print_status, without_secrets
     from app.local.overview import overview
 
     found = overview(data, _pools)
+    if not show_secrets:
+        found = without_secrets(found)
     if as_json:
         render.json_document(found)
     else:

@@ -64,24 +64,43 @@ def waits_for(state: StackState) -> str:
     return f"waiting for {', '.join(parts)}" if parts else ""
 
 
-def addresses_of(at: Addresses) -> list[str]:
-    """How to reach everything, a line each; passwords masked."""
+_ADDRESSES = ("database_url", "broker_url", "endpoint_url")
+
+
+def without_secrets(found: dict[str, Any]) -> dict[str, Any]:
+    """The document of `overview` as anybody may see it."""
     from app.logs import masked
 
+    told = {name: _shown(found[name]) for name in _ADDRESSES if found.get(name)}
+    error = {"error": masked(str(found["error"]))} if found.get("error") else {}
+    return {**found, **told, **error}
+
+
+def _shown(url: str) -> str:
+    from pydantic import SecretStr
+
+    from app.settings.secrets import shown
+
+    return shown(SecretStr(url))
+
+
+def addresses_of(at: Addresses, *, show_secrets: bool = False) -> list[str]:
+    """How to reach everything, a line each; passwords masked unless they are asked for."""
+    say = (lambda url: url) if show_secrets else _shown
     flower = at.flower_url and f"{at.flower_url}  user {at.flower_user}, password " + (
         f"in {at.flower_password_file}" if at.flower_password_file else "from the settings"
     )
     named = {
         "Flower": flower,
-        "database": at.database_url and masked(at.database_url),
-        "broker": at.broker_url and masked(at.broker_url),
+        "database": at.database_url and say(at.database_url),
+        "broker": at.broker_url and say(at.broker_url),
         "endpoint": at.endpoint_url and f"{at.endpoint_url}  (simulated)",
     }
     return [f"{name + ':':<10}{value}" for name, value in named.items() if value]
 
 
 def print_status(found: dict[str, Any]) -> None:
-    """`giveway status` for people; `found` is the document of `overview`."""
+    """`giveway status` for people; `found` is the document of `overview`, as it is to be seen."""
     if not found["running"]:
         typer.echo(f"no stack runs on {found['data']}; start one with: giveway up")
         return
@@ -98,7 +117,7 @@ def print_status(found: dict[str, Any]) -> None:
         for one in found["processes"]
     ]
     render.table(headings, rows, right=("pid", "restarts", "up"))
-    for line in addresses_of(_addresses(found)):
+    for line in addresses_of(_addresses(found), show_secrets=True):
         typer.echo(line)
     for pool in found["pools"] or []:
         typer.echo(

@@ -1,7 +1,9 @@
 """The embedded Valkey: a configuration file and the command that serves it in the foreground.
 
-What people are waiting for lies here between two workers, so it is appended to a file and survives
-a restart. Nothing is ever evicted: a full broker refuses, it does not forget.
+What people ask lies here until a worker takes it, and is for no disk: nothing is written while it
+runs. A server that is told to end saves what still waits, and the next start reads that and removes
+it. One that is killed forgets: who waited asks again, and jobs are rows. Nothing is ever evicted: a
+full broker refuses.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from platform import machine, system
+from shutil import rmtree
 from signal import SIGTERM
 
 from app.errors import MissingPart
@@ -22,6 +25,8 @@ from app.local.spec import ProcessSpec
 
 FOLDER = "valkey"
 PASSWORD = "valkey"  # noqa: S105 -- the name of the file that holds it
+
+_SAVED, _APPENDED = "dump.rdb", "appendonlydir"
 
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
@@ -37,9 +42,9 @@ logfile ""
 loglevel warning
 databases 16
 save ""
-appendonly yes
-appendfsync everysec
-aof-load-truncated yes
+shutdown-on-sigterm save
+shutdown-on-sigint save
+appendonly {appends}
 maxmemory-policy noeviction
 """
 
@@ -92,20 +97,31 @@ def prepare(server: ValkeyServer) -> None:
     """Write its folder and settings. Before each start."""
     server.folder.mkdir(mode=0o700, exist_ok=True)
     path = server.folder / "valkey.conf"
+    # Of a version that appended to a file: read once more, and removed when that is done.
+    appends = "yes" if (server.folder / _APPENDED).exists() else "no"
     folder = str(server.folder).replace("\\", "\\\\").replace('"', '\\"')
     text = _SETTINGS.format(
-        host=HOST, port=server.port, password=server.password, folder=f'"{folder}"'
+        host=HOST, port=server.port, password=server.password, folder=f'"{folder}"', appends=appends
     )
     with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
         file.write(text)
 
 
 def is_ready(server: ValkeyServer) -> bool:
-    """Whether it answers PING: it does not while it still reads its file."""
+    """Whether it answers PING: it does not while it still reads its file. What it has read is
+    removed then."""
     try:
         with socket.create_connection((HOST, server.port), timeout=1.0) as connection:
             connection.sendall(f"AUTH {server.password}\r\nPING\r\n".encode())
-            return _reply(connection, lines=2) == [b"+OK", b"+PONG"]
+            if _reply(connection, lines=2) != [b"+OK", b"+PONG"]:
+                return False
+            if (server.folder / _APPENDED).exists():
+                connection.sendall(b"CONFIG SET appendonly no\r\n")
+                if _reply(connection, lines=1) != [b"+OK"]:
+                    return False
+                rmtree(server.folder / _APPENDED, ignore_errors=True)
+            (server.folder / _SAVED).unlink(missing_ok=True)
+            return True
     except OSError:
         return False
 

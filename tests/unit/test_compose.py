@@ -138,11 +138,13 @@ def test_flower_asks_for_a_password_and_listens_on_this_machine_only():
     assert [name for name, service in services().items() if "ports" in service] == ["flower"]
 
 
-def test_a_queue_is_never_evicted_and_outlives_a_restart():
+def test_a_queue_is_never_evicted_and_what_people_ask_is_on_no_disk():
     command = services()["valkey"]["command"]
 
     assert command[command.index("--maxmemory-policy") + 1] == "noeviction"
-    assert command[command.index("--appendonly") + 1] == "yes"
+    assert command[command.index("--appendonly") + 1] == "no"
+    assert command[command.index("--save") + 1] == ""
+    assert "volumes" not in services()["valkey"]
     assert command[command.index("--requirepass") + 1] == "broker-word"
 
 

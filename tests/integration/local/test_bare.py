@@ -38,8 +38,29 @@ def test_what_was_written_is_there_at_the_next_start_and_nothing_stays_behind(fo
         assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
 
 
-def test_messages_survive_the_restart_of_valkey(folder):
+def on_disk(folder, word):
+    """Files below `folder` that hold `word`."""
+    return [path.name for path in folder.rglob("*") if path.is_file() and word in path.read_bytes()]
+
+
+def test_messages_survive_the_restart_of_valkey_and_are_on_disk_only_between(folder):
     with embedded_valkey_at(folder) as url, redis.Redis.from_url(url) as client:
-        client.lpush("interactive", "hello")
+        client.lpush("interactive", "where is my parcel")
+        assert on_disk(folder, b"parcel") == []
+    assert on_disk(folder, b"parcel") == ["dump.rdb"]
     with embedded_valkey_at(folder) as again, redis.Redis.from_url(again) as client:
-        assert client.rpop("interactive") == b"hello"
+        assert on_disk(folder, b"parcel") == []
+        assert client.rpop("interactive") == b"where is my parcel"
+    assert on_disk(folder, b"parcel") == []
+
+
+def test_what_a_version_before_appended_to_a_file_is_read_once_and_removed(folder):
+    with embedded_valkey_at(folder) as url, redis.Redis.from_url(url) as client:
+        client.config_set("appendonly", "yes")
+        client.lpush("interactive", "where is my parcel")
+        client.execute_command("WAITAOF", 1, 0, 20_000)
+    assert set(on_disk(folder, b"parcel")) > {"dump.rdb"}
+    with embedded_valkey_at(folder) as again, redis.Redis.from_url(again) as client:
+        assert on_disk(folder, b"parcel") == []
+        assert client.config_get("appendonly") == {"appendonly": "no"}
+        assert client.rpop("interactive") == b"where is my parcel"
