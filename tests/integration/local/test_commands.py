@@ -86,7 +86,7 @@ def test_up_tells_how_to_reach_it_and_hides_the_passwords(at_kept, kept):
     status = json.loads(at_kept("status", "--json").stdout)
     assert f"the stack on {data} is ready (pid {status['supervisor']['pid']})" in said
     assert "postgresql://giveway:***@127.0.0.1" in said
-    secrets = [(folder / "data" / "secrets" / name).read_text() for name in ("postgres", "valkey")]
+    secrets = [(data / "secrets" / name).read_text() for name in ("postgres", "valkey")]
     shown = giveway("status", "--json", "--show-secrets").stdout
     with psycopg.connect(json.loads(shown)["database_url"]) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
