@@ -37,16 +37,17 @@ demo: $(STAMP) ## Run the whole thing on this machine, and write ./giveway-demo
 ##@ Checks
 
 .PHONY: test
-test: $(STAMP) ## All tests, those on real services included, in two processes
-	@$(BIN)/python -m pytest -n 2 $(TEST_FLAGS)
+test: $(STAMP) ## All tests, those on real services included, in four processes that mostly wait
+	@$(BIN)/python -m pytest -n 4 $(TEST_FLAGS)
 
 .PHONY: test-quick
 test-quick: $(STAMP) ## The tests that need no whole stack
-	@$(BIN)/python -m pytest -m "not stack and not rabbitmq and not chromium and not slow" $(TEST_FLAGS)
+	@$(BIN)/python -m pytest -n 2 -m "not stack and not rabbitmq and not chromium and not slow" \
+		$(TEST_FLAGS)
 
 .PHONY: coverage
 coverage: $(STAMP) ## All tests, with what they did not reach
-	@$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(TEST_FLAGS)
+	@$(BIN)/python -m pytest -n 4 --cov --cov-report=term:skip-covered $(TEST_FLAGS)
 
 .PHONY: lint
 lint: $(STAMP) ## ruff: rules and format
@@ -74,9 +75,10 @@ check-endpoints: $(STAMP) ## Real model servers: install, try, run a job (SERVER
 	@$(BIN)/python -m tests.acceptance.real_endpoints $(SERVERS)
 
 .PHONY: check-figures
-check-figures: $(STAMP) ## Stories at their whole size, and a million rows from every source (8 min)
+check-figures: $(STAMP) ## Stories at their whole size, and a million rows from every source (14 min)
 	@TEST_ROWS=100000 $(BIN)/python -m pytest tests/acceptance/test_backfill.py
-	@TEST_ROWS=20000 $(BIN)/python -m pytest tests/acceptance/test_many_endpoints.py
+	@TEST_ROWS=20000 $(BIN)/python -m pytest tests/acceptance/test_many_endpoints.py \
+		tests/acceptance/test_survival.py
 	@TEST_MINUTE=1 $(BIN)/python -m pytest tests/integration/worker/test_budget.py
 	@$(BIN)/python -m benchmarks.sources
 
@@ -88,6 +90,10 @@ check: lint types contracts schema test ## All of them
 .PHONY: bench-throttle
 bench-throttle: $(STAMP) ## Throttle and plain Celery on the running stack (33 min; BENCH_FLAGS=--quick: 7)
 	@$(BIN)/python -W ignore -m benchmarks.throttle --page docs/explanation/throttle-on-the-stack.md $(BENCH_FLAGS)
+
+.PHONY: bench-people
+bench-people: $(STAMP) ## What people wait through Giveway, beside plain Celery (18 min; BENCH_FLAGS=--quick: 1)
+	@$(BIN)/python -W ignore -m benchmarks.people --page docs/explanation/people.md $(BENCH_FLAGS)
 
 ##@ Upkeep
 

@@ -174,7 +174,7 @@ class AuthFailed(EndpointError):
 
 
 class ContentRefused(EndpointError):
-    """The provider's content filter refused the input."""
+    """The provider's content filter, or the model itself, refused to answer."""
 
     code = "content_refused"
 
@@ -186,7 +186,7 @@ class ModelMissing(EndpointError):
 
 
 class BadReply(EndpointError):
-    """A reply that cannot be right: short, doubled indices, NaN, wrong length, not JSON.
+    """A reply that cannot be right: short, doubled indices, NaN, wrong length, not JSON, no text.
 
     `doubtful`: it may be what was expected of the endpoint that is wrong, not the endpoint.
     """

@@ -7,7 +7,8 @@ import re
 import sys
 
 _SECRETS = (
-    (re.compile(r"(://[^:/@\s]*:)[^@\s]+@"), r"\1***@"),
+    # To the last @ before the next address: a password may hold one, or a slash, unescaped.
+    (re.compile(r"(://[^:/\s]*:)(?:(?!://)\S)+@"), r"\1***@"),
     (re.compile(r"(?i)(bearer\s+)[A-Za-z0-9._~+/=-]+"), r"\1***"),
     (re.compile(r"\b(sk-)[A-Za-z0-9_-]{8,}"), r"\1***"),
 )

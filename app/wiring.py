@@ -38,11 +38,12 @@ if TYPE_CHECKING:
     from app.services.exporting import Exporting
     from app.services.indexing import Indexing
     from app.services.inspection import Inspection
-    from app.services.interactive import Interactive
     from app.services.launching import Launching
     from app.services.learning import Learning
     from app.services.leases import Leases
+    from app.services.people.interactive import Interactive
     from app.services.pools import Pools
+    from app.services.presence import Presence
     from app.services.probing import Probing
     from app.services.rates import Rates
     from app.services.reporting import Reporting
@@ -88,7 +89,8 @@ class Wiring:
     def close(self) -> None:
         """Close what was used of it: threads end, connections are given back."""
         made = vars(self)  # Cached properties: what was used.
-        for name in ("leases", "scraping", "recorder", "wires", "database"):
+        names = ("interactive", "presence", "leases", "scraping", "recorder", "wires", "database")
+        for name in names:
             if name in made:
                 made[name].close()
 
@@ -178,6 +180,13 @@ class Wiring:
         return Leases(self.database, batch.lease_s, batch.heartbeat_s, lambda: self.worker)
 
     @cached_property
+    def presence(self) -> Presence:
+        """Telling that this worker runs."""
+        from app.services.presence import Presence
+
+        return Presence(self.database, lambda: self.worker)
+
+    @cached_property
     def doorbell(self) -> Doorbell:
         """The bell; the worker floor sets it. Without one, ticks ring instead."""
         from app.services.doorbell import NoDoorbell
@@ -191,7 +200,12 @@ class Wiring:
 
         batch = self.settings.batch
         return Submission(
-            self.database, self.pools, batch.chunk_items, batch.micro_batch_items, self.observer
+            self.database,
+            self.pools,
+            batch.chunk_items,
+            batch.micro_batch_items,
+            self.observer,
+            batch.chunk_s,
         )
 
     @cached_property
@@ -247,20 +261,19 @@ class Wiring:
     def interactive(self) -> Interactive:
         """Answering people."""
         from app.declared.merging import rule_of
-        from app.services.interactive import Interactive
-        from app.services.places import Places
-        from app.services.serving import Serving
+        from app.services.people.interactive import Interactive
+        from app.services.people.lane import LaneRules
 
-        deadline_s = self.settings.interactive.deadline_s
-        timeout_s = self.settings.interactive.call_timeout_s
-        places = Places(self.database, self.pools, self.leases, self.worker)
+        people, batch = self.settings.interactive, self.settings.batch
+        rules = LaneRules(
+            people.deadline_s, people.call_timeout_s, batch.lease_s, batch.heartbeat_s, self.rules
+        )
         return Interactive(
             self.database,
             self.pools,
-            Serving(self.database, places, self.wires, self.rates, timeout_s, self.rules),
-            self.leases,
-            deadline_s,
-            timeout_s,
+            self.rates,
+            lambda: self.worker,
+            rules,
             rule_of(self.settings),
         )
 
@@ -399,7 +412,7 @@ class Wiring:
         from app.services.examining import Examining
 
         expected = installation_of(self.settings, self.pools, self.threads)
-        return Examining(lambda: self.database, expected)
+        return Examining(lambda: self.database, expected, self.pools)
 
     @cached_property
     def reporting(self) -> Reporting:
@@ -412,7 +425,7 @@ class Wiring:
     def exposition(self) -> Exposition:
         """What Prometheus reads."""
         from app.metrics.exposition import Exposition, Known
-        from app.services.pool_now import pool_now
+        from app.services.pools.now import pool_now
         from app.services.waiting import requests_in
 
         most = self.settings.batch.micro_batch_items

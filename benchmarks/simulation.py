@@ -124,9 +124,11 @@ def pictures(runs: Sequence[dict[str, Any]]) -> None:
             trace = simulate(Setup(load, 0, contender.settings(load)))
             [result] = [r for r in _of(runs, name, text) if r["seed"] == 0]
             shown.append(Run(_result(result), trace))
-    charts.over_time(shown, PICTURES / "throttle-over-time.png")
+    with (PICTURES / "throttle-over-time.png").open("wb") as stream:
+        charts.over_time(shown, stream, ".png")
     key = [_result(r) for r in runs if r["workload"] in KEY and r["policy"] not in OFF_SCALE]
-    charts.frontier(key, PICTURES / "throttle-frontier.png")
+    with (PICTURES / "throttle-frontier.png").open("wb") as stream:
+        charts.frontier(key, stream, ".png")
 
 
 def ablations(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -15,58 +15,73 @@ from urllib.parse import urlsplit, urlunsplit
 
 import pytest
 
+from tests.times import RABBITMQ_S, on_rabbitmq, seconds_of
+
 _numbers = itertools.count(1)
 
-
-_STACKS = ("tests/integration/worker/", "tests/integration/local/", "tests/integration/client/")
-"""Real workers, and whole stacks: they mostly wait."""
-
 _MEASURES = (
-    "tests/acceptance/test_faults.py",
     "tests/acceptance/test_many_endpoints.py",
-    "tests/acceptance/test_scaling.py",
-    "tests/acceptance/test_story.py::test_people_keep_their_latency",
+    "tests/acceptance/test_measures.py",
     "tests/integration/services/test_calibration.py",
 )
 """People's latency or an endpoint's time is what they look at: nothing else runs beside them."""
 
+_TOGETHER = (
+    "tests/acceptance/test_story.py",
+    "tests/acceptance/test_survival.py",
+    "tests/acceptance/test_faults.py",
+    "tests/integration/local/test_whole_stack.py",
+)
+"""Files whose tests share a stack, and so a process."""
 
-def _shared(test: str) -> str:
-    """What is run in one process, in this order; `test` is its id."""
-    if test.startswith(_MEASURES):
-        return "2 measures"
-    if test.startswith("tests/acceptance/"):
-        return "1 acceptance"
-    return "3 stacks" if test.startswith(_STACKS) else f"4 {test.partition('::')[0]}"
+_LONG_S = 30.0
+
+
+def _scope(test: str) -> str:
+    """What is run in one process without a break; `test` is its id."""
+    file = test.partition("::")[0]
+    if file in _MEASURES:
+        return "measures"
+    if on_rabbitmq(test):
+        return "rabbitmq"  # One node for all of them.
+    if file in _TOGETHER or seconds_of(file) < _LONG_S:
+        return file
+    return test
+
+
+def _order(test: str) -> tuple[bool, float]:
+    """What takes longest comes first, and at the end what wants quiet."""
+    scope = _scope(test)
+    return scope == "measures", -(RABBITMQ_S if scope == "rabbitmq" else seconds_of(test))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What takes longest comes first; what measures time is marked."""
+    """Mark what measures, and what no coverage is counted of; put all in order."""
     for item in items:
         if item.nodeid.startswith(_MEASURES):
             item.add_marker(pytest.mark.alone)
-    items.sort(key=lambda item: _shared(item.nodeid)[0])
+        if item.nodeid.startswith("tests/acceptance/"):
+            item.add_marker(pytest.mark.no_cover)  # What it tries runs in other processes.
+    items.sort(key=lambda item: _order(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Two processes share the tests (`-n 2`): one has the acceptance tests and then those that
-    measure time, the other one workers and stacks and then the rest, a file at a time. (Groups by
+    """Processes take what is next: a file at a time, the tests of a long one apart. (Groups by
     mark, xdist's own way, do not work with pytest 9.2.)"""
     from xdist.scheduler import LoadScopeScheduling
 
-    class Shares(LoadScopeScheduling):
+    class Scopes(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            where = _shared(nodeid)
-            return "acceptance and measures" if where[0] in "12" else where
+            return _scope(nodeid)
 
     config.option.loadscopereorder = False  # The longest come first.
-    return Shares(config, log)
+    return Scopes(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """A test marked `alone` waits for what the other process runs, and holds off its next."""
+    """A test marked `alone` waits for what the other processes run, and holds off their next."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return (yield)
     how = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH

@@ -8,21 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from celery import Celery
 
-
-def until(true: Callable[[], object], within_s: float = 20.0, what: str = "it") -> None:
-    """Wait until `true()`; fails after `within_s`."""
-    end = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < end, f"{what} did not happen within {within_s:g} s"
-        time.sleep(0.05)
+from tests.waiting import until
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.processes import until
+from tests.waiting import until
 
 _SERVER = "/usr/lib/rabbitmq/bin/rabbitmq-server"
 
@@ -26,16 +26,17 @@ def rabbitmq_missing() -> str | None:
 
 
 @contextmanager
-def rabbitmq_at(folder: Path) -> Iterator[str]:
-    """amqp://guest:guest@127.0.0.1:PORT// of a fresh node, ended by its pid."""
-    port, epmd = _free_port(), _free_port()
+def rabbitmq_at(folder: Path, management: int | None = None) -> Iterator[str]:
+    """amqp://guest:guest@127.0.0.1:PORT// of a fresh node, ended by its pid. `management`: the port
+    at which its management answers; None: it does not."""
+    port, epmd = free_port(), free_port()
     environment = {
         **os.environ,
         "HOME": str(folder),
         "RABBITMQ_NODENAME": f"giveway{port}@localhost",
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
         "RABBITMQ_NODE_PORT": str(port),
-        "RABBITMQ_DIST_PORT": str(_free_port()),
+        "RABBITMQ_DIST_PORT": str(free_port()),
         "ERL_EPMD_PORT": str(epmd),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
         "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
@@ -45,6 +46,10 @@ def rabbitmq_at(folder: Path) -> Iterator[str]:
         "RABBITMQ_CONF_ENV_FILE": "/dev/null",
     }
     (folder / "enabled_plugins").write_text("[].\n")
+    if management is not None:
+        (folder / "enabled_plugins").write_text("[rabbitmq_management].\n")
+        listener = f'-rabbitmq_management listener [{{port,{management}}},{{ip,"127.0.0.1"}}]'
+        environment["RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS"] = listener
     with (folder / "out").open("wb") as out:
         process = subprocess.Popen(
             [_SERVER], env=environment, stdout=out, stderr=out, start_new_session=True
@@ -71,6 +76,6 @@ def _answers(port: int) -> bool:
     return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return int(listener.getsockname()[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -12,6 +13,7 @@ from celery import Celery
 from kombu import pools
 from sqlalchemy import text
 
+from app.declared.knowledge import about
 from app.domain.fingerprint import fingerprint
 from app.domain.jobs import Job, Progress
 from app.domain.throttle.values import Reason, State
@@ -23,6 +25,7 @@ from app.storage.limit_store import LimitStore
 from app.storage.progress_store import ProgressStore
 from app.wiring import Wiring
 from app.worker.assembly import make
+from app.worker.queues import NAMES
 from app.worker.results import close_backend
 from tests.served import Served
 
@@ -73,6 +76,12 @@ class Rig:
         if declare:
             self.wiring.declare()
             self.limit(31)
+            self.worker_runs()
+
+    def worker_runs(self, *queues: str) -> None:
+        """As if a worker of these queues, all by default, had told of itself an hour from now."""
+        self.wiring.presence.tell(about(queues or NAMES, self.wiring.pools, os.environ))
+        self.execute("UPDATE workers SET seen_at = now() + interval '1 h'")
 
     def with_broker(self, url: str) -> Celery:
         """The Celery app on this rig's settings and that broker; rings then reach workers."""
@@ -136,7 +145,14 @@ class Rig:
         with self.database.transaction() as tx:
             return ProgressStore(tx).progress([job_id])[job_id]
 
+    def settle(self) -> None:
+        """People's answers come before their rows' ends, which are written together a moment
+        later: whoever looks at rows waits for that."""
+        if "interactive" in vars(self.wiring):
+            self.wiring.interactive.settle()
+
     def rows(self, sql: str, **values: Any) -> list[Any]:
+        self.settle()
         with self.database.transaction() as tx:
             return list(tx.execute(text(sql), values))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import render
-from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, settings_file, wiring_for
+from app.cli.common import DEFAULT_DATA, Config, Data, Force, JsonFlag, settings_file, wiring_for
 from app.errors import ConfigError, StateConflict
 
 if TYPE_CHECKING:
@@ -69,6 +69,7 @@ def calibrate(
     chart: Annotated[
         Path | None, typer.Option(help="Draw it: a .png or .svg file.", show_default=False)
     ] = None,
+    force: Force = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
@@ -83,9 +84,11 @@ def calibrate(
     from app.cli.parts.calibration_subject import pool_now, subject
     from app.domain.calibration.plan import Plan
     from app.domain.calibration.proposal import concluded
+    from app.storage.sinks.writing import CHARTS, check_output, whole
 
     if chart is not None:
-        calibration_chart.check(chart)  # Not after a minute of measuring.
+        check_output(str(chart), force=force, what="a chart", endings=CHARTS)
+        calibration_chart.check()  # Not after a minute of measuring.
     plan = Plan(max_tokens, prompt_words, seconds_per_step, max_rps, target_p95_ms)
     with wiring_for(config, data) as wiring:
         chosen = subject(wiring.pools, pool, endpoint, model, embed_model)
@@ -98,7 +101,8 @@ def calibrate(
     findings = concluded(measured, pool_now(settings, chosen.spec))
     wanted = change(settings, file, chosen.spec, findings.proposal)
     if chart is not None:
-        calibration_chart.draw(measured, findings, chart)
+        with whole(str(chart)) as stream:
+            calibration_chart.draw(measured, findings, stream, chart.suffix)
         render.note(f"drew {chart}")
     if not as_json:
         calibration_view.show(chosen, measured, findings, settings)

@@ -39,6 +39,9 @@ Data = Annotated[
 JsonFlag = Annotated[
     bool, typer.Option("--json", help="One JSON document on standard output.", show_default=False)
 ]
+Force = Annotated[
+    bool, typer.Option("--force", help="Write over a file that is there.", show_default=False)
+]
 DEFAULT_DATA = Path(".giveway")
 
 seconds = moments.seconds

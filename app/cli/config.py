@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,7 +32,12 @@ def register(app: typer.Typer) -> None:
 
 
 def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
-    """Check file and environment; every fault with its line. Exit 0: right, 2: wrong."""
+    """Check file and environment; every fault with its line. Exit 0: right, 2: wrong.
+
+    An endpoint whose key is not set here is a warning: the workers may have it.
+    """
+    from app.declared.endpoints import check_installed
+    from app.declared.knowledge import unset_keys
     from app.settings import load, settings_files
 
     file: Path | None = None
@@ -45,13 +51,17 @@ def check(config: ConfigOption = None, as_json: JsonOption = False) -> None:
         else:
             typer.echo("\n".join(faults), err=True)
         raise typer.Exit(_WRONG_USE) from error
+    check_installed(settings)
+    unset = unset_keys(settings, os.environ)
     if as_json:
         pools = [pool.name for pool in settings.pools]
         endpoints = [endpoint.name for endpoint in settings.endpoints]
         found = {"ok": True, "file": _named(file), "pools": pools, "endpoints": endpoints}
-        typer.echo(json.dumps({**found, "faults": []}, indent=2))
+        typer.echo(json.dumps({**found, "faults": [], "warnings": unset}, indent=2))
     else:
         typer.echo(_verdict(settings, file))
+        for sentence in unset:
+            typer.echo(f"warning: {sentence}", err=True)
 
 
 def show(config: ConfigOption = None, as_json: JsonOption = False) -> None:

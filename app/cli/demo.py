@@ -50,7 +50,9 @@ def demo(
     """
     from app.cli.parts.demo_run import Pace
     from app.cli.parts.demo_view import DemoView
+    from app.storage.sinks.writing import made_folder
 
+    made_folder(output)  # Said before minutes of measuring; what an earlier run left is replaced.
     pace = Pace(_QUICK_S, _QUICK_EVERY) if quick else Pace()
     if seconds is not None:
         pace = Pace(seconds, pace.every)
@@ -103,11 +105,15 @@ def _report(measured: Measured, output: Path, *, as_json: bool) -> None:
 
     from app.local.demo.picture import draw
     from app.local.demo.report import report_text
+    from app.storage.sinks.writing import whole
 
-    output.mkdir(parents=True, exist_ok=True)
     document, text = measured.document(), report_text(measured)
-    (output / "report.json").write_bytes(orjson.dumps(document, option=orjson.OPT_INDENT_2))
-    (output / "report.txt").write_text(text, encoding="utf-8")
+    for name, content in (
+        ("report.json", orjson.dumps(document, option=orjson.OPT_INDENT_2)),
+        ("report.txt", text.encode()),
+    ):
+        with whole(str(output / name)) as stream:
+            stream.write(content)
     drawn = draw(measured, output / "picture.svg")
     if as_json:
         render.json_document(document)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from app.errors import MissingPart, UsageError
+from app.extras import install_line
 
 PANEL = "Operations"
 
@@ -51,7 +52,9 @@ def simulated_endpoint(
     try:
         from app.inference.simulated.serving import serve
     except ImportError as error:
-        raise MissingPart(f"{error.name} is not installed; pip install 'giveway[local]'") from error
+        raise MissingPart(
+            f"the simulated endpoint needs {error.name}; install it with: {install_line('local')}"
+        ) from error
     named = [name.strip() for given in models or [] for name in given.split(",") if name.strip()]
     chosen: Scheduling = "priority" if scheduling == "priority" else "fcfs"
     if scheduling != chosen:

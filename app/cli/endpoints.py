@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -151,7 +152,7 @@ def try_(
     from app.cli.endpoints_view import check_document, print_check
     from app.cli.parts.models import embeds
     from app.declared.endpoints import endpoint_of
-    from app.inference.trying import tried
+    from app.inference.trying import suggested, tried, versioned
 
     if (name is None) == (url is None):
         raise UsageError("name an endpoint, or give its address with --url")
@@ -177,6 +178,14 @@ def try_(
             checks.append(check)
             if not as_json:
                 print_check(check)
+        other = versioned(spec.base_url)
+        if other is not None and not all(check.ok for check in checks if check.needed):
+            there = replace(spec, name=f"{spec.name} {other}", base_url=other)
+            check_of_other = suggested(wiring.wires.of(there), other, timeout_s)
+            if check_of_other is not None:
+                checks.append(check_of_other)
+                if not as_json:
+                    print_check(check_of_other)
     ok = all(check.ok for check in checks if check.needed)
     if as_json:
         render.json_document(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import render
-from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
+from app.cli.common import DEFAULT_DATA, Config, Data, Force, JsonFlag, wiring_for
 from app.cli.parts import submit_options as shared
 from app.cli.parts.submit_options import option
 from app.domain.evaluation.runs import MOST_UNSCORED
@@ -76,13 +76,16 @@ def run(
     ] = None,
     prompt: Annotated[
         str | None,
-        option("Jinja template over an item's fields; default: the question alone.", _WHAT),
+        option(
+            "Jinja template over an item's fields, or @FILE with it; default: the question alone.",
+            _WHAT,
+        ),
     ] = None,
     model: Annotated[
         str | None, option("Model under test; default: the first fitting one declared.", _WHAT)
     ] = None,
     system: Annotated[
-        str | None, option("What the model is told before every prompt.", _WHAT)
+        str | None, option("What the model is told before every prompt, or @FILE with it.", _WHAT)
     ] = None,
     max_tokens: Annotated[
         int | None, option("Longest answer, in tokens; default: 512.", _WHAT, min=1)
@@ -128,6 +131,7 @@ def run(
     max_errors: MaxErrors = MOST_UNSCORED,
     fail_under: FailUnder = None,
     html: Html = None,
+    force: Force = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
@@ -140,8 +144,9 @@ def run(
     """
     from app.cli.parts import bell
     from app.cli.parts.eval_asked import Asked, least, template_of
-    from app.cli.parts.submitting import loaded, report_skipped
+    from app.cli.parts.submitting import loaded, report_skipped, warn_of_slips
     from app.cli.parts.watching import watch
+    from app.services.evaluation import check_installed
 
     asked = Asked(
         uri=shared_uri(file, source),
@@ -177,14 +182,16 @@ def run(
         after=tuple(after or ()),
         budget=budget,
     )
+    check_installed()
     wanted = least(fail_under or (), asked.scorers)
-    check_page(html)
+    check_page(html, force=force)
     with wiring_for(config, data) as wiring:
         template = template_of(asked, wiring.pools_with(model))
+        warn_of_slips(template)
         if dry_run:
             from app.cli.parts.estimate import estimate
 
-            estimate(wiring, template, as_json=as_json)
+            estimate(wiring, template, key, as_json=as_json)
             return
         submitted, report = loaded(wiring, template, key, wait=not no_wait)
         if submitted.created:
@@ -204,6 +211,7 @@ def show(
     max_errors: MaxErrors = MOST_UNSCORED,
     fail_under: FailUnder = None,
     html: Html = None,
+    force: Force = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
@@ -211,7 +219,7 @@ def show(
     """Show the figures of a run, finished or not. Exit status 1 where there is no verdict."""
     from app.cli.parts.eval_asked import least
 
-    check_page(html)
+    check_page(html, force=force)
     with wiring_for(config, data) as wiring:
         found = wiring.evaluation.run(reference, max_errors)
         wanted = least(fail_under or (), found.summary.metrics)
@@ -221,35 +229,57 @@ def show(
 def compare(
     first: Annotated[str, typer.Argument(metavar="RUN", help="What was: its key or its id.")],
     second: Annotated[str, typer.Argument(metavar="RUN", help="What is compared to it.")],
+    margin: Annotated[
+        list[str] | None,
+        option(
+            "Test that the second is no worse by more than this, such as 0.02 or numeric=0.02; "
+            "exit status 1 where that is not shown; may be given again.",
+            _VERDICT,
+            metavar="[METRIC=]VALUE",
+        ),
+    ] = None,
+    shared_only: Annotated[
+        bool,
+        option(
+            "Compare what both have, where they are over different items.",
+            _VERDICT,
+            "--shared-only",
+        ),
+    ] = False,
     flips: Annotated[
         int, option("Items shown whose score changed; default: 20.", _VERDICT, min=0)
     ] = 20,
     max_errors: MaxErrors = MOST_UNSCORED,
     fail_under: FailUnder = None,
     html: Html = None,
+    force: Force = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Compare two runs over the items that they share: paired tests, and the items that flipped.
+    """Compare two runs over the same items: paired tests, and the items that flipped.
 
-    --fail-under looks at the second run. Exit status 1 where one of them has no verdict, or a
-    metric is under what is asked.
+    --fail-under looks at the second run. Exit status 1 where one of them has no verdict, a metric
+    is under what is asked, or the second is not shown to be within the margin.
     """
-    from app.cli.parts.eval_asked import least
+    from app.cli.parts.eval_asked import least, margins
     from app.cli.parts.eval_view import pair_document, print_pair, verdict
 
-    check_page(html)
+    check_page(html, force=force)
     with wiring_for(config, data) as wiring:
-        pair = wiring.evaluation.pair(first, second, max_errors)
-    wanted = least(fail_under or (), pair.comparison.metrics)
-    judged = verdict((pair.first, pair.second), pair.second.summary, wanted)
+        pair = wiring.evaluation.pair(
+            first, second, max_errors, margins=margins(margin or ()), shared_only=shared_only
+        )
+        flipped = wiring.evaluation.flipped(pair) if html is not None or as_json else {}
+    differences = pair.comparison.metrics
+    wanted = least(fail_under or (), differences)
+    judged = verdict((pair.first, pair.second), pair.second.summary, wanted, differences)
     if html is not None:
         from app.cli.parts.eval_page import pair_page
 
-        _write(html, pair_page(pair, judged))
+        _write(html, pair_page(pair, judged, flipped))
     if as_json:
-        render.json_document(pair_document(pair, judged))
+        render.json_document(pair_document(pair, judged, flipped))
     else:
         print_pair(pair, judged, flips)
     if not judged.passed:
@@ -294,14 +324,16 @@ def shared_uri(file: str | None, source: str | None) -> str:
     return uri
 
 
-def check_page(html: Path | None) -> None:
-    """UsageError: the page's folder is not there. Said before anything is paid for."""
-    from app.errors import UsageError
+def check_page(html: Path | None, *, force: bool) -> None:
+    """UsageError: the page cannot be written. Said before anything is paid for."""
+    from app.storage.sinks.writing import PAGES, check_output
 
-    if html is not None and not html.resolve().parent.is_dir():
-        raise UsageError(f"{html}: there is no such folder")
+    if html is not None:
+        check_output(str(html), force=force, what="a page", endings=PAGES)
 
 
 def _write(path: Path, page: str) -> None:
-    path.write_text(page, encoding="utf-8")
+    from app.storage.sinks.writing import write_page
+
+    write_page(path, page)
     render.note(f"written: {path}")

@@ -9,7 +9,7 @@ import typer
 
 from app import clock
 from app.cli import render
-from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
+from app.cli.common import DEFAULT_DATA, Config, Data, Force, JsonFlag, wiring_for
 from app.errors import UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         "-f",
-        help="jsonl, csv or parquet; default: told from the file's ending, else jsonl.",
+        help="jsonl, csv or parquet; default: told from the file's ending; of -, jsonl.",
         show_default=False,
     ),
 ]
@@ -69,6 +69,7 @@ def export(
     piece_column: PieceColumn = None,
     create: Create = False,
     only_existing: OnlyExisting = False,
+    force: Force = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
@@ -81,8 +82,8 @@ def export(
     if to is not None or table is not None:
         if to is None or table is None:
             raise UsageError("--to and --table go together: which database, and which table of it")
-        if output != "-" or format is not None:
-            raise UsageError("--to writes into a table: leave --output and --format out")
+        if output != "-" or format is not None or force:
+            raise UsageError("--to writes into a table: leave --output, --format and --force out")
         from app.storage.sinks.vector_table import Target
         from app.storage.sources.origins import resolved
 
@@ -93,7 +94,7 @@ def export(
             summary = _into_table(wiring, collection, target)
         _report({"collection": collection, **summary}, as_json=as_json)
         return
-    _check(output, as_json=as_json)
+    _check(output, format, force=force, as_json=as_json)
     with wiring_for(config, data) as wiring:
 
         def write(told: Told) -> Exported:
@@ -107,12 +108,13 @@ def results(
     job: Annotated[str, typer.Argument(metavar="JOB", help="Its key or its id.")],
     output: Output = "-",
     format: Format = None,  # noqa: A002
+    force: Force = False,
     as_json: JsonFlag = False,
     config: Config = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
     """Write a job's results: key, status, code, error, tokens, output; in the file's order."""
-    _check(output, as_json=as_json)
+    _check(output, format, force=force, as_json=as_json)
     with wiring_for(config, data) as wiring:
         found = wiring.inspection.job(job).job
 
@@ -123,7 +125,10 @@ def results(
     _report({"job": found.id, "key": found.key, **summary}, as_json=as_json)
 
 
-def _check(output: str, *, as_json: bool) -> None:
+def _check(output: str, form: str | None, *, force: bool, as_json: bool) -> None:
+    from app.services.exporting import check_file
+
+    check_file(output, form, force=force)
     if as_json and output == "-":
         raise UsageError("--json prints a summary; name a file for the rows with --output")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from contextlib import suppress
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -13,17 +13,14 @@ from app import clock
 from app.cli import render
 from app.cli.common import DEFAULT_DATA, Config, Data, JsonFlag, wiring_for
 from app.domain.moments import seconds
-from app.errors import GivewayError, Unavailable, UsageError
+from app.errors import UsageError
 
 if TYPE_CHECKING:
     from celery import Celery
 
     from app.domain.load import LoadPlan, LoadReport, Waited
-    from app.wiring import Wiring
 
 PANEL = "People"
-_GRACE_S = 2.0
-"""A worker says itself that a deadline has passed; it is waited for a little."""
 
 Model = Annotated[
     str | None,
@@ -61,22 +58,24 @@ def ask(
     The answer goes to standard output, where it came from and how long it took to standard error.
     Ctrl-C takes the request back: what was not sent is not sent, and a call in flight is closed.
     """
-    from app.cli.parts.bell import celery_that_answers
     from app.cli.parts.models import chat_model
+    from app.worker.asking import asker
 
     text = sys.stdin.read() if prompt == "-" else prompt
     if not text.strip():
         raise UsageError("the prompt is blank")
     with wiring_for(config, data) as wiring:
-        asked = {"prompt": text, "max_tokens": max_tokens}
+        asked: dict[str, Any] = {"prompt": text, "max_tokens": max_tokens}
         asked["model"] = chat_model(wiring.pools_with(model), model)
         asked |= {"priority": priority} if priority else {}
         asked |= {"user": user} if user else {}
+        wanted_s = timeout
         if deadline is not None:
             asked["deadline_s"] = seconds(deadline)
-        with celery_that_answers(wiring) as app:
+            wanted_s = min(timeout, asked["deadline_s"])
+        with closing(asker(wiring)) as people:
             began = clock.monotonic_s()
-            reply = _answer(wiring, app, asked, timeout)
+            reply = people.ask("chat", asked, wanted_s, timeout)
             round_trip_ms = (clock.monotonic_s() - began) * 1000
     if as_json:
         render.json_document({**reply, "round_trip_ms": round(round_trip_ms, 1)})
@@ -92,45 +91,6 @@ def ask(
 def _stood_in(reply: dict[str, Any]) -> str:
     """What is worth saying of an endpoint that is not a primary one."""
     return "" if reply["role"] == "primary" else f" ({reply['role']})"
-
-
-def _answer(wiring: Wiring, app: Celery, asked: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-    from celery.exceptions import TaskRevokedError
-    from celery.exceptions import TimeoutError as NoResult
-
-    from app.worker.interactive_tasks import facts
-    from app.worker.queues import broker_priority
-
-    kwargs = {**asked, "submitted_at": clock.now().timestamp()}
-    wanted_s = min(timeout_s, asked.get("deadline_s", timeout_s))
-    result = app.send_task(
-        "giveway.interactive.chat",
-        kwargs=kwargs,
-        argsrepr="()",
-        kwargsrepr=facts(kwargs),
-        priority=broker_priority(asked.get("priority", 0), app.conf.broker_url),
-        expires=wanted_s,
-        retry=False,
-    )
-    try:
-        reply: dict[str, Any] = result.get(timeout=min(timeout_s, wanted_s + _GRACE_S))
-    except (NoResult, TaskRevokedError):
-        _take_back(wiring, result.id)
-        raise Unavailable(
-            f"no answer within {wanted_s:g} s; does the interactive worker run? see: giveway status"
-        ) from None
-    except KeyboardInterrupt:
-        _take_back(wiring, result.id)
-        raise
-    return reply
-
-
-def _take_back(wiring: Wiring, task_id: str) -> None:
-    """Nobody waits any more; where that cannot be told, the request runs to its end."""
-    from app.worker.interactive_tasks import as_uuid
-
-    with suppress(GivewayError):
-        wiring.interactive.cancel(as_uuid(task_id))
 
 
 def load(

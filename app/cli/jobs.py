@@ -45,10 +45,12 @@ def list_(
     states = _states(state or [])
     with wiring_for(config, data) as wiring:
         jobs = wiring.inspection.jobs(limit, states)
+        why = wiring.inspection.reasons([job for job, _ in jobs])
     if as_json:
-        render.json_document({"jobs": [summary(job, made) for job, made in jobs]})
+        documents = [summary(job, made, why.get(job.id)) for job, made in jobs]
+        render.json_document({"jobs": documents})
     elif jobs:
-        print_jobs(jobs)
+        print_jobs(jobs, why)
     else:
         of_state = f" in state {', '.join(states)}" if states else ""
         typer.echo(f"no jobs{of_state}; submit one with: giveway submit embed FILE")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,22 @@ if TYPE_CHECKING:
 FAILED = 1
 WRONG_USE = 2
 INTERRUPTED = 130
+_OF_PLACES = frozenset(
+    {
+        errno.EACCES,
+        errno.EDQUOT,
+        errno.EEXIST,
+        errno.EISDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOSPC,
+        errno.ENOTDIR,
+        errno.EPERM,
+        errno.EROFS,
+    }
+)
+"""What the system says of a file or folder that cannot be used."""
 
 
 def json_document(document: Mapping[str, Any]) -> None:
@@ -72,6 +89,8 @@ def exit_code(error: BaseException) -> int:
     match error:
         case errors.UsageError():
             return WRONG_USE
+        case OSError() if _is_of_a_place(error):
+            return WRONG_USE
         case KeyboardInterrupt():
             return INTERRUPTED
         case _:
@@ -99,6 +118,8 @@ def sentences(error: BaseException) -> list[str]:
             return [f"giveway: {first}", *(f"  {line}" for line in rest)]
         case KeyboardInterrupt():
             return ["giveway: stopped"]
+        case OSError(filename=place, strerror=said) if _is_of_a_place(error):
+            return [f"giveway: {place} cannot be used: {said}; name another place, or free this"]
         case _ if _lacks_tables(error):
             return ["giveway: the database lacks Giveway's tables; run `giveway db upgrade`"]
         case _:
@@ -136,6 +157,11 @@ def ms(value: float | None) -> str:
 def on_terminal() -> bool:
     """Whether somebody watches standard error."""
     return sys.stderr.isatty()
+
+
+def _is_of_a_place(error: OSError) -> bool:
+    """Whether it is about a file or a folder that somebody named, and about nothing of ours."""
+    return error.filename is not None and error.errno in _OF_PLACES
 
 
 def _lacks_tables(error: BaseException) -> bool:

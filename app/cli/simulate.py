@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import render
+from app.cli.common import Force
 from app.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ def simulate(
     frontier: Annotated[
         Path | None, typer.Option(help="Draw people on target against batch work into this file.")
     ] = None,
+    force: Force = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="One JSON document on standard output.")
     ] = False,
@@ -67,6 +69,7 @@ def simulate(
     from app.simulation.results import document
     from app.simulation.run import Contender, run_all
     from app.simulation.workloads import WORKLOADS, workload
+    from app.storage.sinks.writing import CHARTS, check_output, whole
 
     if seeds > _MOST_SEEDS:
         raise ConfigError(f"--seeds {seeds}: at most {_MOST_SEEDS}")
@@ -79,7 +82,8 @@ def simulate(
         if path is not None:
             from app.simulation import charts
 
-            charts.check(path)
+            check_output(str(path), force=force, what="a chart", endings=CHARTS)
+            charts.check()
     steps = len(loads) * seeds * (len(contenders) + 1)
     runs: list[Run] = []
     with _progress(steps) as tell:
@@ -88,10 +92,12 @@ def simulate(
             runs.append(run)
     results = [run.result for run in runs]
     if chart is not None:
-        charts.over_time(runs, chart)
+        with whole(str(chart)) as stream:
+            charts.over_time(runs, stream, chart.suffix)
         render.note(f"wrote {chart}")
     if frontier is not None:
-        charts.frontier(results, frontier)
+        with whole(str(frontier)) as stream:
+            charts.frontier(results, stream, frontier.suffix)
         render.note(f"wrote {frontier}")
     if as_json:
         render.json_document(document(results))

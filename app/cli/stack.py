@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated, Any
@@ -27,6 +28,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command()(up)
     app.command()(down)
+    app.command()(restart)
     app.command()(status)
 
 
@@ -64,10 +66,19 @@ def up(
         flower=flower,
         only=tuple(only or ()),
     )
+    _warn_of_unset_keys(options)
     if detach:
         _in_background(options)
     else:
         _in_foreground(options)
+
+
+def _warn_of_unset_keys(options: StackOptions) -> None:
+    from app.declared.knowledge import unset_keys
+    from app.settings import load
+
+    for sentence in unset_keys(load(options.config), os.environ):
+        render.note(f"warning: {sentence}")
 
 
 def down(data: Data = DEFAULT_DATA) -> None:
@@ -77,6 +88,20 @@ def down(data: Data = DEFAULT_DATA) -> None:
     with _spinner("stopping"):
         stopped = background.stop(data)
     typer.echo(f"stopped the stack on {data}" if stopped else f"no stack runs on {data}")
+
+
+def restart(data: Data = DEFAULT_DATA) -> None:
+    """Let workers, beat and the rest take up changed settings; Postgres and the broker stay up.
+
+    Nothing is lost: chunks in work go back with what they have, no attempt counted, and people's
+    requests wait in the broker meanwhile. Wrong settings are refused, and everything runs on.
+    """
+    from app.cli.stack_view import Starting
+    from app.local import background
+
+    with Starting() as view:
+        state = background.restart(data, view.show)
+    typer.echo(f"the stack on {state.data} runs with the settings as they are now")
 
 
 def status(

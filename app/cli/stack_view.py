@@ -17,17 +17,21 @@ _SIGNS = {"running": "[green]✓[/]", "starting": "[yellow]…[/]", "restarting"
 
 
 class Starting:
-    """A line on standard error that says which processes are up; nothing where nobody looks."""
+    """On standard error, what the start waits for: a line that changes, or lines where no terminal
+    is."""
 
     def __init__(self) -> None:
         from rich.console import Console
 
         self._console = Console(stderr=True)
         self._status = self._console.status("starting")
+        self._said = ""
 
     def __enter__(self) -> Self:
         if self._console.is_terminal:
             self._status.start()
+        else:
+            render.note("starting; the first time, Postgres makes its files")
         return self
 
     def __exit__(
@@ -42,6 +46,22 @@ class Starting:
         """Show this state."""
         parts = [f"{one.name} {_SIGNS.get(one.state, '·')}" for one in state.processes]
         self._status.update("starting  " + "  ".join(parts))
+        said = waits_for(state)
+        if said and said != self._said and not self._console.is_terminal:
+            self._said = said
+            render.note(said)
+
+
+def waits_for(state: StackState) -> str:
+    """What is not ready yet; empty: nothing that is known."""
+    parts = [
+        f"{one.name} (ended, and is started again: {state.data}/logs/{one.name}.log)"
+        if one.state == "restarting"
+        else one.name
+        for one in state.processes
+        if one.state not in ("running", "done")
+    ]
+    return f"waiting for {', '.join(parts)}" if parts else ""
 
 
 _ADDRESSES = ("database_url", "broker_url", "endpoint_url")

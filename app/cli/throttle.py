@@ -176,7 +176,7 @@ def explain(
     config: Config = None,
     data: Data = DEFAULT_DATA,
 ) -> None:
-    """Say in one sentence why batch gets what it gets."""
+    """Say in one sentence why batch gets what it gets, and why each job waits that does."""
     with wiring_for(config, data) as wiring:
         said = {name: _explained(wiring, name) for name in _named(wiring, pool)}
         held = {name: wiring.inspection.held_back(name) for name in said}
@@ -185,7 +185,10 @@ def explain(
             {
                 "name": name,
                 "sentence": sentence,
-                "held_back": [{"job": job.id, "key": job.key, "why": w} for job, w in held[name]],
+                "held_back": [
+                    {"job": job.id, "key": job.key, "why": why.words, "code": why.code.value}
+                    for job, why in held[name]
+                ],
             }
             for name, sentence in said.items()
         ]
@@ -194,7 +197,7 @@ def explain(
     for name, sentence in said.items():
         typer.echo(sentence)
         for job, why in held[name]:
-            typer.echo(f"  job {job.key}: {why}")
+            typer.echo(f"  job {job.key}: {why} ({why.code})")
 
 
 def _explained(wiring: Wiring, pool: str) -> str:

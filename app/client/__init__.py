@@ -7,6 +7,7 @@ with Giveway() as giveway:
     print(job.wait().progress.done)
 """
 
+from app.client.awaiting import AsyncGiveway, AsyncJobHandle
 from app.client.collections import Collections
 from app.client.giveway import Giveway
 from app.client.jobs import JobHandle, Standing
@@ -17,6 +18,8 @@ from app.client.sources import Source
 
 __all__ = [
     "Answer",
+    "AsyncGiveway",
+    "AsyncJobHandle",
     "Collections",
     "Endpoints",
     "Giveway",

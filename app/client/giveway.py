@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from app.client.jobs import JobHandle
 from app.client.operations import Endpoints, Throttle
 from app.client.people import Answer
 from app.client.schedules import Schedules
-from app.client.sources import Items, Source
+from app.client.sources import Items, Source, named_frame
 from app.client.templates import template_of, with_columns
 from app.client.words import word
 from app.domain.evaluation.runs import MOST_UNSCORED
@@ -28,13 +28,16 @@ from app.domain.reports import Report
 from app.errors import UsageError
 from app.local.state import environment_of
 from app.services.estimating import Estimate
-from app.services.evaluation import Pair
+from app.services.evaluation import Pair, check_installed
 from app.services.evaluation import Run as EvaluationRun
 from app.services.searching import Hit
 from app.services.templates import JobTemplate
 from app.settings import load
 from app.wiring import Wiring
 from app.worker import reaching
+
+if TYPE_CHECKING:
+    from app.worker.asking import Asker
 
 
 class Giveway:
@@ -68,6 +71,8 @@ class Giveway:
 
     def close(self) -> None:
         """Close what it opened."""
+        if "_asker" in vars(self):
+            self._asker.close()
         self._wiring.close()
 
     def submit(
@@ -98,15 +103,19 @@ class Giveway:
         source: Source | str | Path | Items,
         *,
         model: str | None = None,
+        key: str | None = None,
         options: dict[str, Any] | None = None,
         **params: Any,
     ) -> Estimate:
-        """What such a job would take, each figure with its basis: `--dry-run`. Writes nothing."""
+        """What such a job would take, each figure with its basis: `--dry-run`. Writes nothing.
+
+        Raises what `submit` would raise.
+        """
         with (
             self._template(kind, source, model, options, params) as template,
             self._wiring.launching.items(template.source) as items,
         ):
-            self._wiring.launching.request(template, None, items)
+            self._wiring.launching.check(template, key, items)
             return self._wiring.estimating.estimate(template, items)
 
     def _template(
@@ -139,6 +148,8 @@ class Giveway:
         Fields that the prompt names are columns of the same name. Of dicts the fields are `text`,
         `expected` and `output`. Wait for the job, then read `evaluation`.
         """
+        check_installed()
+        source = named_frame(source)
         is_named = isinstance(source, Source | str | Path)
         if (model is None) == (output_field is None) and (is_named or model is not None):
             raise UsageError("name a model, or the field with the answers, and not both")
@@ -175,13 +186,19 @@ class Giveway:
         asked: dict[str, Any] = {**said, "model": model, "max_tokens": max_tokens}
         asked |= {"priority": priority, "deadline_s": deadline_s}
         asked |= {} if user is None else {"user": user}
-        return people.ask(self._wiring, asked, deadline_s)
+        return people.ask(self._asker, asked, deadline_s)
 
     def embed(
         self, texts: Sequence[str], *, model: str, priority: int = 0, deadline_s: float = 120.0
     ) -> NDArray[np.float32]:
         """Vectors of `texts` at once: (len(texts), dimension), same order."""
-        return people.embed(self._wiring, texts, model, priority, deadline_s)
+        return people.embed(self._asker, texts, model, priority, deadline_s)
+
+    @cached_property
+    def _asker(self) -> Asker:
+        from app.worker.asking import asker
+
+        return asker(self._wiring)
 
     def search(self, collection: str, query: str, most: int = 10) -> list[Hit]:
         """The items of a collection nearest to `query`. NotFound: no such collection."""
@@ -215,10 +232,23 @@ class Giveway:
         return self._wiring.evaluation.run(str(reference), most_unscored)
 
     def compare(
-        self, first: str | int, second: str | int, most_unscored: float = MOST_UNSCORED
+        self,
+        first: str | int,
+        second: str | int,
+        most_unscored: float = MOST_UNSCORED,
+        *,
+        margin: float | Mapping[str, float] | None = None,
+        shared_only: bool = False,
     ) -> Pair:
-        """Two evaluations over the items that they share: paired tests, and the flips."""
-        return self._wiring.evaluation.pair(str(first), str(second), most_unscored)
+        """Two evaluations over the same items: paired tests, and the flips. `margin`: by how much
+        the second may be worse, of all metrics or by metric. StateConflict: they are over different
+        items, which `shared_only` allows."""
+        margins: dict[str | None, float] = {}
+        if margin is not None:
+            margins.update(margin.items() if isinstance(margin, Mapping) else [(None, margin)])
+        return self._wiring.evaluation.pair(
+            str(first), str(second), most_unscored, margins=margins, shared_only=shared_only
+        )
 
     def report(self, since_s: float = 3600.0) -> Report:
         """Everything that happened in the last `since_s` seconds."""

@@ -14,7 +14,7 @@ from app.client.words import word
 from app.domain.schedules import Missed, Overlap, Rule, Schedule, ScheduleState
 from app.errors import StateConflict
 from app.services.scheduling import Next
-from app.services.templates import JobTemplate, checked_template
+from app.services.templates import JobTemplate, asked_template
 from app.storage.schedule_run_store import Run
 from app.wiring import Wiring
 from app.worker import reaching
@@ -57,7 +57,7 @@ class Schedules:
             done_by=done_by,
         )
         read = source if isinstance(source, Source) else Source(source)
-        template: JobTemplate = checked_template(
+        template: JobTemplate = asked_template(
             {"kind": kind, "params": params, "source": read.template(), **(options or {})}
         ).kept(Path.cwd())
         return self._wiring.scheduling.add(name, rule, template.model_dump(mode="json"))

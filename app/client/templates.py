@@ -12,7 +12,7 @@ from app.client.sources import Items, Source, on_disk
 from app.kinds.base import checked, fields_of
 from app.kinds.evaluate import EXPECTED, OUTPUT
 from app.kinds.registry import kind as kind_named
-from app.services.templates import JobTemplate, checked_template
+from app.services.templates import JobTemplate, asked_template
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def template_of(
     one = kind_named(kind)
     fields = fields_of(one, checked(one, params))
     with on_disk(source, folder, fields) as read:
-        yield checked_template(
+        yield asked_template(
             {"kind": kind, "params": dict(params), "source": read, **(options or {})}
         )
 

@@ -9,7 +9,14 @@ from pydantic import ValidationError
 
 from app.domain.routing import EndpointSpec, ModelLimits
 from app.errors import ConfigError
-from app.settings import EndpointSettings
+from app.extras import need
+from app.settings import EndpointSettings, Settings
+
+
+def check_installed(settings: Settings) -> None:
+    """MissingPart: an endpoint counts with a tokenizer file, and what reads such is not there."""
+    if any(endpoint.tokenizer is not None for endpoint in settings.endpoints):
+        need("counting with a tokenizer file needs the package", "tokens", ["tokenizers"])
 
 
 def endpoint_of(declaration: Mapping[str, Any]) -> EndpointSpec:
@@ -41,6 +48,7 @@ def spec_of(endpoint: EndpointSettings) -> EndpointSpec:
         max_batch_tokens=endpoint.max_batch_tokens,
         connect_timeout_s=endpoint.connect_timeout_s,
         max_input_tokens=endpoint.max_input_tokens,
+        max_request_bytes=endpoint.max_request_bytes,
         requests_per_minute=endpoint.requests_per_minute,
         tokens_per_minute=endpoint.tokens_per_minute,
         input_price=endpoint.input_price,

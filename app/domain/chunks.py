@@ -80,6 +80,25 @@ def chunk_size(items: int, micro_batch_items: int, *, calls_an_item: bool) -> in
     return max(1, items // micro_batch_items) if calls_an_item else items
 
 
+_LARGEST = 10_000
+_A_PLACE = 4
+"""Chunks that each place of the pool gets of a job at least: none stands idle at its end."""
+
+
+def paced_size(plain: int, items_per_s: float | None, chunk_s: float, total: int, most: int) -> int:
+    """Items of a chunk that takes about `chunk_s`, of a job of `total` items.
+
+    `items_per_s`: the pace of one place with such jobs lately; None: not known, and `plain` holds.
+    `most` places may work on it at once. A job that is too small for that keeps `plain`.
+    """
+    if items_per_s is None:
+        return plain
+    wanted = max(1, round(items_per_s * chunk_s))
+    if wanted <= plain:
+        return wanted
+    return max(plain, min(wanted, total // (_A_PLACE * max(1, most)), _LARGEST))
+
+
 @dataclass(frozen=True, slots=True)
 class Rearm:
     """Put the chunk back to ready."""

@@ -86,9 +86,22 @@ def cleaned(text: str) -> Cleaned:
     if _SURROGATES.search(text):
         flags.add(Flag.SURROGATE)
         # Two halves that stand together are one character that was badly decoded: keep it.
-        text = _PAIRS.sub(lambda m: m[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+        text = _PAIRS.sub(_joined, text)
         text = _SURROGATES.sub("\ufffd", text)
     return Cleaned(text, frozenset(flags))
+
+
+def joined_halves(text: str) -> str:
+    """`text` with every two halves of a character that stand together made into it; a half that
+    stands alone stays, for `cleaned` to flag."""
+    if text.isascii() or not _PAIRS.search(text):
+        return text
+    return _PAIRS.sub(_joined, text)
+
+
+def ends_in_half(text: str) -> bool:
+    """Whether the last character is the first half of one, whose other half may still come."""
+    return "\ud800" <= text[-1:] <= "\udbff"
 
 
 def cleaned_json(value: JSON) -> CleanedJson:
@@ -105,6 +118,10 @@ def is_blank(text: str) -> bool:
     return all(
         unicodedata.category(char) in _BLANK_CATEGORIES or char in _BLANK_OTHERS for char in text
     )
+
+
+def _joined(halves: re.Match[str]) -> str:
+    return halves[0].encode("utf-16", "surrogatepass").decode("utf-16")
 
 
 def _cleaned_value(value: JSON, flags: set[Flag], depth: int) -> JSON:

@@ -46,6 +46,21 @@ class MicroBatchDone(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkLeased(Event):
+    """Work on a chunk begins, for the `attempt`-th time after the first."""
+
+    logged: ClassVar[bool] = False
+
+    job_id: int
+    key: str
+    kind: str
+    no: int
+    items: int
+    attempt: int
+    endpoint: str
+
+
+@dataclass(frozen=True, slots=True)
 class LeaseRescued(Event):
     """A lease ran out; the chunk was re-armed, split or buried."""
 

@@ -18,10 +18,14 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
-    """Vectors wanted for `texts`, in that order. No text may be blank: servers refuse those."""
+    """Vectors wanted for `texts`, in that order. No text may be blank: servers refuse those.
+
+    `priority` is the endpoint's own, as of a `ChatRequest`.
+    """
 
     model: str
     texts: tuple[str, ...]
+    priority: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class ChatRequest:
     `response_format` goes over as it is (OpenAI's shape). `priority` is the endpoint's own: on vLLM
     the lower value runs first. `goes_on`: the server is told to go on with the last
     message, the assistant's. `counts`: tokens are wanted with every piece of the answer.
+    `may_be_silent`: an answer without any text will do.
     """
 
     model: str
@@ -50,6 +55,14 @@ class ChatRequest:
     priority: int | None = None
     goes_on: bool = False
     counts: bool = False
+    may_be_silent: bool = False
+
+
+def texts_of(request: EmbedRequest | ChatRequest) -> tuple[str, ...]:
+    """All that is sent to be read."""
+    if isinstance(request, EmbedRequest):
+        return request.texts
+    return tuple(message.content for message in request.messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +97,17 @@ class EmbedReply:
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """`finish_reason` is the server's word (stop, length, …), None where it gave none."""
+    """`finish_reason` is the server's word (stop, length, …), None where it gave none.
+
+    `text` is as the model gave it: see `cleaning` for what cannot be stored of it. `tool_calls`
+    are in OpenAI's shape, put together from their pieces, and clean.
+    """
 
     text: str
     finish_reason: str | None
     usage: Usage
     model: str
+    tool_calls: tuple[Mapping[str, Any], ...] = ()
 
 
 def rough_tokens(text: str) -> int:

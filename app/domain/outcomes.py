@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app import errors
+from app.domain.blame import Blame
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +70,20 @@ class HandBack:
 Consequence = Retry | Snooze | Wait | Bisect | FailItems | PauseJob | HandBack
 
 
-def consequence(error: errors.EndpointError, items: int, attempt: int = 0) -> Consequence:
+def consequence(
+    error: errors.EndpointError, items: int, attempt: int = 0, blame: Blame = Blame.ENDPOINT
+) -> Consequence:
     """What `error` means for a micro-batch of `items` items, tried `attempt` times before.
 
+    What is the input's fault is looked for among the items, and is tried again alone, an attempt
+    counted, whatever the code: so it ends, and holds up nobody.
     A bad reply is the endpoint's fault at first, and the items are tried elsewhere. Where they have
     one again, it may be that of one of them (a text whose vector is NaN, say): it is looked for, so
     that it fails alone.
     """
     code, reason = error.code, str(error)
+    if blame is Blame.INPUT:
+        return Bisect(code, reason) if items > 1 else Retry(code, reason)
     match error:
         case errors.RateLimited() | errors.Overloaded() | errors.ConnectionFailed():
             return Snooze(code, reason)

@@ -93,25 +93,105 @@ def classified(
 
 def complaint(body: bytes | Mapping[str, Any]) -> Complaint:
     """The code, type and message in an error body, whichever server wrote it."""
+    parsed = _opened(body)
+    if isinstance(parsed, str):
+        return Complaint(message=parsed)
+    if not isinstance(parsed, Mapping):
+        return Complaint()
+    inner = _innermost(parsed)
+    if isinstance(inner, str):  # TEI, TGI, Ollama
+        code = parsed.get("error_code", parsed.get("code"))
+        return Complaint(_short(code), _short(parsed.get("error_type")), inner)
+    policy = inner.get("innererror")
+    kind = policy.get("code") if isinstance(policy, Mapping) else _first(inner, _TYPES)
+    code, message = _first(inner, ("code", "error_code")), _first(inner, _MESSAGES)
+    return Complaint(_short(code), _short(kind), _sentence(message))
+
+
+_TYPES = ("type", "error_type", "err_type", "status")
+_MESSAGES = ("message", "error_message", "error_msg", "msg", "detail")
+_STATUSES = ("code", "status", "status_code", "statusCode", "http_status", "error_code")
+_WHOLE = re.compile(r"^\s*([45]\d\d)\b")
+
+# What a word for an error means where no status is told: mid-stream there is none.
+_MEANT: tuple[tuple[int, re.Pattern[str]], ...] = (
+    (429, re.compile(r"rate.?limit|too.?many.?requests|resource.?exhausted|throttl", re.I)),
+    (503, re.compile(r"overload|unavailable|server.?(is )?busy|at capacity", re.I)),
+    (408, re.compile(r"^timeout|request.?timeout|timed.?out|deadline.?exceeded", re.I)),
+    (401, re.compile(r"unauthori[sz]ed|unauthenticated|authentication|invalid.?api.?key"
+                     r"|permission.?(denied|error)", re.I)),
+    (404, re.compile(r"not.?found.?error|^not.?found$", re.I)),
+    (400, re.compile(r"invalid.?(request|argument|prompt|input|value)|bad.?request|validation"
+                     r"|unprocessable", re.I)),
+)  # fmt: skip
+_IN_WORDS = frozenset({429, 503})
+"""What a sentence may mean too; in a sentence the other words stand for anything."""
+
+
+def status_in(body: bytes | Mapping[str, Any]) -> int:
+    """The status that an error which came with 200 would have had: the one it tells, as a number
+    or as text, the one its words mean, or 500."""
+    parsed = _opened(body)
+    said = complaint(body)
+    if isinstance(parsed, Mapping):
+        inner = _innermost(parsed)
+        told = [one for one in (inner, parsed) if isinstance(one, Mapping)]
+        for value in (one.get(name) for one in told for name in _STATUSES):
+            status = _status(value)
+            if status is not None:
+                return status
+    words = f"{said.code} {said.type} {said.message}"
+    if _QUOTA.search(words):
+        return 429
+    if any(known.search(words) for known in (_REFUSED, _TOO_LONG, _MODEL)):
+        return 400
+    for status, meant in _MEANT:
+        if meant.search(said.code) or meant.search(said.type):
+            return status
+    for status, meant in _MEANT:
+        if status in _IN_WORDS and meant.search(said.message):
+            return status
+    return 500
+
+
+def _status(value: object) -> int | None:
+    """`value` as the status of an error; None: it is none."""
+    if isinstance(value, str):
+        found = _WHOLE.match(value)
+        return int(found[1]) if found else None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 400 <= value < 600:
+        return int(value)
+    return None
+
+
+def _opened(body: bytes | Mapping[str, Any]) -> object:
+    """What a body says in JSON, or its words where it is none; Google wraps errors in a list."""
     parsed: object = body
     if isinstance(body, bytes):
         try:
             parsed = json.loads(body)
         except (ValueError, RecursionError):
-            return Complaint(message=_plain(body))
-    if isinstance(parsed, str):
-        return Complaint(message=parsed)
-    if not isinstance(parsed, Mapping):
-        return Complaint()
-    inner = parsed.get("error", parsed)
-    if isinstance(inner, str):  # TEI, Ollama
-        return Complaint(type=_short(parsed.get("error_type")), message=inner)
-    if not isinstance(inner, Mapping):
-        return Complaint()
-    policy = inner.get("innererror")
-    kind = policy.get("code") if isinstance(policy, Mapping) else inner.get("type")
-    message = inner.get("message", inner.get("detail", ""))
-    return Complaint(_short(inner.get("code")), _short(kind), _sentence(message))
+            return _plain(body)
+    return parsed[0] if isinstance(parsed, list) and parsed else parsed
+
+
+def _innermost(parsed: Mapping[str, Any]) -> Mapping[str, Any] | str:
+    """The part of an error body that tells what is wrong: gateways wrap what they were told."""
+    inner: Mapping[str, Any] = parsed
+    for _ in range(3):
+        below = inner.get("error") or inner.get("errors")
+        if isinstance(below, list) and below:
+            below = below[0]
+        if isinstance(below, str):
+            return below
+        if not isinstance(below, Mapping):
+            break
+        inner = below
+    return inner
+
+
+def _first(value: Mapping[str, Any], names: Sequence[str]) -> object:
+    return next((value[name] for name in names if value.get(name) not in (None, "")), "")
 
 
 def safe_message(message: str, sent: Sequence[str] = ()) -> str:

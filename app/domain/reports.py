@@ -52,6 +52,15 @@ class LimitPoint:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchPoint:
+    """Batch in one column of time: items that were answered."""
+
+    column: int
+    items: int
+    items_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class BacklogReport:
     """Work of jobs that may run, without a result yet: it takes `requests` to do the `items`."""
 
@@ -84,6 +93,7 @@ class PoolReport:
     people: PeopleReport
     people_over_time: Sequence[PeoplePoint]
     limits: Sequence[LimitPoint]
+    batch_over_time: Sequence[BatchPoint] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +124,8 @@ class EndpointReport:
     """So many of these were guessed: neither did the server tell them, nor could they be counted.
     """
     money: float
+    priced: bool = False
+    """Whether its settings declare what tokens cost there."""
 
     @property
     def tokens(self) -> int:
@@ -143,6 +155,9 @@ class JobReport:
     completion_tokens: int
     money: float
     failed_by_code: Mapping[str, int]
+    waits: str | None = None
+    """Why nothing of it is worked on now; None: something is, or it is over."""
+    waits_code: str | None = None
 
     @property
     def share(self) -> float:
@@ -191,3 +206,8 @@ class Report:
     def money(self) -> float:
         """Of all endpoints, by their prices."""
         return sum(one.money for one in self.endpoints)
+
+    @property
+    def priced(self) -> bool:
+        """Whether some endpoint has prices; without any, money says nothing."""
+        return any(one.priced for one in self.endpoints)

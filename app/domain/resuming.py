@@ -109,11 +109,15 @@ def is_whole(request: ChatRequest, before: Begun | None, tokens: int) -> bool:
 
 
 def going_on(request: ChatRequest, before: Begun, kind: str) -> ChatRequest:
-    """The request for the rest, no longer than the whole may be, for an endpoint of `kind`."""
+    """The request for the rest, no longer than the whole may be, for an endpoint of `kind`.
+
+    There may be nothing left to say.
+    """
     most = request.max_tokens
     return replace(
         request,
         messages=(*request.messages, Message("assistant", before.text)),
         max_tokens=None if most is None else most - before.tokens,
         goes_on=kind in TOLD,
+        may_be_silent=True,
     )

@@ -12,6 +12,10 @@ PRIMARY, BACKUP, DEGRADED = "primary", "backup", "degraded"
 """The roles. A backup serves the same model elsewhere; a degraded endpoint may answer with another
 model, for those that it stands in for."""
 
+DEFAULT_REQUEST_BYTES = 10_000_000
+"""Of a request, where the endpoint's declaration says nothing: some two and a half million tokens,
+more than a model takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Takes:
@@ -50,6 +54,7 @@ class EndpointSpec:
     max_batch_tokens: int | None = None
     connect_timeout_s: float = 5.0
     max_input_tokens: int | None = None
+    max_request_bytes: int = DEFAULT_REQUEST_BYTES
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     input_price: float = 0.0
@@ -197,7 +202,7 @@ def chosen(
             Choice(spec, answers)
             for spec in specs
             if (answers := answers_for(spec, model, role)) is not None
-            and in_flight.get(spec.name, 0) < _places(spec, health.get(spec.name, HEALTHY), answers)
+            and in_flight.get(spec.name, 0) < places(spec, health.get(spec.name, HEALTHY), answers)
         ]
         if free:
             return min(free, key=lambda one: _burden(one.spec, health, in_flight, trickle=trickle))
@@ -213,13 +218,14 @@ def room(
 ) -> int:
     """How many more requests for `model` the endpoints of `role` take now."""
     return sum(
-        max(0, _places(spec, health.get(spec.name, HEALTHY), answers) - in_flight.get(spec.name, 0))
+        max(0, places(spec, health.get(spec.name, HEALTHY), answers) - in_flight.get(spec.name, 0))
         for spec in specs
         if (answers := answers_for(spec, model, role)) is not None
     )
 
 
-def _places(spec: EndpointSpec, health: EndpointHealth, model: str) -> int:
+def places(spec: EndpointSpec, health: EndpointHealth, model: str) -> int:
+    """Requests for `model` that `spec` takes at a time, as it stands."""
     if not health.usable(model):
         return 0
     return 1 if health.on_trial else spec.max_concurrency
@@ -271,6 +277,16 @@ def another_does(
         for spec in specs
         for role in allowed
     )
+
+
+def open_to(failover: Failover, model: str, specs: Sequence[EndpointSpec]) -> list[Choice]:
+    """The endpoints that a job with `failover` may ever go to for `model`, well or not."""
+    allowed = _allowed(failover, model, specs)
+    return [
+        Choice(spec, answers)
+        for spec in specs
+        if spec.role in allowed and (answers := answers_for(spec, model, spec.role)) is not None
+    ]
 
 
 def _allowed(failover: Failover, model: str, specs: Sequence[EndpointSpec]) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from math import ceil, floor, inf
 
+from app.domain.jobs import NO_MODEL, Failover
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -39,6 +41,9 @@ class Candidate:
     waited_s: float = inf
     tenant_waited_s: float = inf
     used_s: float | None = None
+    key: str = ""
+    model: str = NO_MODEL
+    failover: Failover = Failover.WAIT
 
     @property
     def room(self) -> int:

@@ -5,6 +5,7 @@ The body and the signature follow Standard Webhooks: a `type`, a `timestamp` and
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 from dataclasses import dataclass
 from datetime import UTC
@@ -17,6 +18,34 @@ from app.domain.retry import RetryPolicy
 FIRST_PAUSE_S, _FACTOR, _LONGEST_S = 5.0, 4.0, 4 * 3600.0
 _GONE = 410
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+BEGINNING = "whsec_"
+LEAST_KEY_BYTES = 24
+"""As the specification of Standard Webhooks has it: 24 to 64 bytes of chance."""
+
+
+def signing_key(secret: str) -> bytes | None:
+    """The key that `secret` stands for: `whsec_` and base64, with or without its padding, and
+    nothing around it. None: it is no secret, which a lenient decoder would make a key of all the
+    same, and another one than the receiver's."""
+    if not secret.startswith(BEGINNING):
+        return None
+    text = secret.removeprefix(BEGINNING)
+    padded = text if text.endswith("=") else text + "=" * (-len(text) % 4)
+    try:
+        key = base64.b64decode(padded.encode("ascii"), validate=True)
+    except ValueError:  # Of characters that are not ASCII, and of what is no base64.
+        return None
+    return key if len(key) >= LEAST_KEY_BYTES else None
+
+
+def no_secret(variable: str) -> str:
+    """What is said of a variable that holds none."""
+    return (
+        f"{variable} holds no secret: it wants {BEGINNING} and base64 of {LEAST_KEY_BYTES} "
+        "bytes or more, and nothing around it"
+    )
 
 
 class DeliveryState(StrEnum):

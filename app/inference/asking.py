@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Any
 
-from app.domain.inference import ChatRequest
+from app.domain.inference import ChatRequest, EmbedRequest
 
 NEGOTIABLE: Mapping[str, str | None] = {
     "encoding_format": None,
@@ -32,6 +32,18 @@ def chat_body(request: ChatRequest) -> dict[str, Any]:
         body["stream_options"]["continuous_usage_stats"] = True
     if request.goes_on:  # vLLM and llama.cpp want both.
         body |= {"continue_final_message": True, "add_generation_prompt": False}
+    return body
+
+
+def embed_body(request: EmbedRequest) -> dict[str, Any]:
+    """The request for vectors, as base64 where the server can."""
+    body: dict[str, Any] = {
+        "model": request.model,
+        "input": request.texts,
+        "encoding_format": "base64",
+    }
+    if request.priority is not None:
+        body["priority"] = request.priority
     return body
 
 

@@ -3,47 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import httpcore2
 
-from app import clock, errors
+from app import errors
 from app.domain.inference import ChatReply
-from app.domain.replies import classified
-from app.inference.replies import Streamed, event_data, parsed
+from app.inference.replies import LARGEST_REPLY
 from app.inference.sockets import Call
+from app.inference.streaming import Incoming, Streamed
 
-_LARGEST_REPLY = 512 * 1024 * 1024
 _ERROR_PAGE = 64 * 1024
 _DONE_S = 0.25
 """How long the end of a stream may lag behind its [DONE]; waiting saves the connection."""
 
 
-def read_chat(
-    response: httpcore2.Response, call: Call, streamed: Streamed, sent: Sequence[str]
-) -> ChatReply:
-    """The completion in `response`, put together by `streamed`; `sent` are the request's texts.
+def read_chat(response: httpcore2.Response, call: Call, streamed: Streamed) -> ChatReply:
+    """The completion in `response`, put together by `streamed`.
 
     Raises BadReply for junk, ConnectionFailed for a stream without an end, and the leaf that an
     error in mid-stream stands for.
     """
-    chunks = _chunks(response, call)
-    first = next((chunk for chunk in chunks if chunk.strip()), b"")
-    if first.lstrip()[:1] == b"{":  # The server ignored `stream`.
-        return streamed.whole(parsed(_gathered(itertools.chain((first,), chunks))))
-    for data in event_data(itertools.chain((first,), chunks)):
-        if data == b"[DONE]":
+    chunks, incoming = _chunks(response, call), Incoming(streamed)
+    for chunk in chunks:
+        if incoming.feed(chunk):
             _finish(chunks, call)
-            return streamed.reply()
-        event = parsed(data)
-        if event.get("error"):
-            raise classified(_status_in(event), event, {}, now=clock.now(), sent=sent)
-        streamed.add(event)
-    if not streamed.is_finished:
-        raise errors.ConnectionFailed("the stream ended before the reply was finished")
-    return streamed.reply()
+            break
+    return incoming.reply()
 
 
 def _finish(chunks: Iterator[bytes], call: Call) -> None:
@@ -54,13 +40,6 @@ def _finish(chunks: Iterator[bytes], call: Call) -> None:
             pass
 
 
-def _status_in(event: Mapping[str, Any]) -> int:
-    """The status that an error in mid-stream would have had."""
-    error = event["error"]
-    code = error.get("code") if isinstance(error, Mapping) else None
-    return code if isinstance(code, int) and 400 <= code < 600 else 500
-
-
 def _chunks(response: httpcore2.Response, call: Call) -> Iterator[bytes]:
     for chunk in response.iter_stream():
         call.answered()
@@ -69,15 +48,11 @@ def _chunks(response: httpcore2.Response, call: Call) -> Iterator[bytes]:
 
 def whole(response: httpcore2.Response, call: Call) -> bytearray:
     """The body. Raises BadReply where it is larger than any reply should be."""
-    return _gathered(_chunks(response, call))
-
-
-def _gathered(chunks: Iterable[bytes]) -> bytearray:
     body = bytearray()
-    for chunk in chunks:
+    for chunk in _chunks(response, call):
         body += chunk
-        if len(body) > _LARGEST_REPLY:
-            raise errors.BadReply(f"the reply is larger than {_LARGEST_REPLY} bytes")
+        if len(body) > LARGEST_REPLY:
+            raise errors.BadReply(f"the reply is larger than {LARGEST_REPLY} bytes")
     return body
 
 

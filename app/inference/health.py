@@ -41,7 +41,8 @@ def probe(
         if task == "embed" and model is not None:
             wire.embed(EmbedRequest(model, _TEXTS), deadline_s=left_s)
         if task == "chat" and model is not None:
-            asked = ChatRequest(model, (Message("user", "Say yes."),), max_tokens=1)
+            ask = (Message("user", "Say yes."),)
+            asked = ChatRequest(model, ask, max_tokens=1, may_be_silent=True)
             wire.chat(asked, deadline_s=left_s)
     except errors.EndpointError as error:
         return error

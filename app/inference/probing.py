@@ -58,7 +58,8 @@ class Probe:
         """One chat. An endpoint's error is told in the result, not raised."""
         at_s: list[float] = []
         content = f"{self._text(shape.prompt_words)} {_ASK}"
-        request = ChatRequest(shape.model, (Message("user", content),), shape.max_tokens)
+        ask = (Message("user", content),)
+        request = ChatRequest(shape.model, ask, shape.max_tokens, may_be_silent=True)
         with self._counted() as ahead:
             sent_s = clock.monotonic_s()
             try:

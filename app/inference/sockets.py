@@ -145,14 +145,14 @@ class CallBackend(httpcore2.NetworkBackend):
         where = f"{host}:{port}"
         reason = "no address"
         try:
-            addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses = self._addresses(host, port)
         except OSError as error:
             raise errors.ConnectionFailed(f"cannot find {where}: {error}") from error
         for family, kind, protocol, _name, address in addresses:
             sock = socket.socket(family, kind, protocol)
             try:
                 call.use(sock)
-                _connect(sock, address, call, give_up_at)
+                self._connect(sock, address, call, give_up_at)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             except OSError as error:
                 sock.close()
@@ -162,40 +162,40 @@ class CallBackend(httpcore2.NetworkBackend):
                 sock.close()
                 raise
             else:
-                return CallStream(sock)
+                return self._stream(sock)
         if monotonic_s() >= give_up_at:
             raise errors.EndpointTimeout(
                 f"no connection to {where} within {self._connect_timeout_s:g} s"
             )
         raise errors.ConnectionFailed(f"cannot connect to {where}: {reason}")
 
+    def _connect(self, sock: socket.socket, address: Any, call: Call, give_up_at: float) -> None:
+        """Connect within the call's time and `give_up_at`, in waits that notice a cancel."""
+        sock.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            sock.connect(address)
+        while True:
+            left_s = give_up_at - monotonic_s()
+            if left_s <= 0:
+                raise TimeoutError("timed out")
+            if self._is_writable(sock, max(0.001, min(left_s, call.slice_s(), _LOOK_S))):
+                break
+        failed = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if failed:
+            raise OSError(failed, os.strerror(failed))
 
-def _connect(sock: socket.socket, address: Any, call: Call, give_up_at: float) -> None:
-    """Connect within the call's time and `give_up_at`, in waits that notice a cancel."""
-    sock.setblocking(False)
-    with contextlib.suppress(BlockingIOError):
-        sock.connect(address)
-    poller = select.poll()
-    poller.register(sock, select.POLLOUT)
-    while True:
-        left_s = give_up_at - monotonic_s()
-        if left_s <= 0:
-            raise TimeoutError("timed out")
-        if poller.poll(max(1.0, min(left_s, call.slice_s(), _LOOK_S) * 1000)):
-            break
-    failed = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-    if failed:
-        raise OSError(failed, os.strerror(failed))
+    # How it waits, which an event loop does otherwise.
 
+    def _addresses(self, host: str, port: int) -> list[Any]:
+        return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
-def _shake_hands(secure: ssl.SSLSocket, call: Call) -> None:
-    while True:
-        secure.settimeout(call.slice_s())
-        try:
-            secure.do_handshake()
-        except TimeoutError:
-            continue
-        return
+    def _is_writable(self, sock: socket.socket, within_s: float) -> bool:
+        poller = select.poll()
+        poller.register(sock, select.POLLOUT)
+        return bool(poller.poll(within_s * 1000))
+
+    def _stream(self, sock: socket.socket) -> CallStream:
+        return CallStream(sock)
 
 
 class CallStream(httpcore2.NetworkStream):
@@ -209,9 +209,8 @@ class CallStream(httpcore2.NetworkStream):
         call = _current.get()
         call.use(self._sock)
         while True:
-            self._sock.settimeout(call.slice_s())
             try:
-                data = self._sock.recv(max_bytes)
+                data = self._recv(max_bytes, call.slice_s())
             except TimeoutError:
                 continue  # `slice_s` says whose time is up.
             except OSError as error:
@@ -230,9 +229,8 @@ class CallStream(httpcore2.NetworkStream):
         call.use(self._sock)
         view = memoryview(buffer)
         while view:
-            self._sock.settimeout(call.slice_s())
             try:
-                view = view[self._sock.send(view) :]
+                view = view[self._send(view, call.slice_s()) :]
             except TimeoutError:
                 continue
             except OSError as error:
@@ -255,7 +253,8 @@ class CallStream(httpcore2.NetworkStream):
         )
         call.use(secure)
         try:
-            _shake_hands(secure, call)
+            while not self._shook_hands(secure, call.slice_s()):
+                pass
         except OSError as error:
             secure.close()
             call.slice_s()
@@ -263,7 +262,26 @@ class CallStream(httpcore2.NetworkStream):
         except BaseException:
             secure.close()
             raise
-        return CallStream(secure)
+        return type(self)(secure)
+
+    # How it waits: TimeoutError, or False, where the time was over first.
+
+    def _recv(self, max_bytes: int, within_s: float) -> bytes:
+        self._sock.settimeout(within_s)
+        return self._sock.recv(max_bytes)
+
+    def _send(self, view: memoryview, within_s: float) -> int:
+        self._sock.settimeout(within_s)
+        return self._sock.send(view)
+
+    @staticmethod
+    def _shook_hands(secure: ssl.SSLSocket, within_s: float) -> bool:
+        secure.settimeout(within_s)
+        try:
+            secure.do_handshake()
+        except TimeoutError:
+            return False
+        return True
 
     def get_extra_info(self, info: str) -> Any:
         """What httpcore asks for: whether an idle connection was closed by the server."""

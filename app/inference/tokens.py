@@ -17,6 +17,7 @@ from typing import Any
 from app import clock, errors
 from app.domain.routing import EndpointSpec
 from app.domain.tokens import Basis, Counted, Rough
+from app.extras import need
 from app.inference.wire import Wire
 from app.inference.wires import Wires
 
@@ -65,13 +66,9 @@ class FileTokens:
     def _load(self) -> Any:
         # Its threads do not survive a fork, and a batch of texts is counted in no time without.
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-        try:
-            from tokenizers import Tokenizer
-        except ImportError:
-            raise errors.MissingPart(
-                "counting with a tokenizer file needs the package tokenizers: "
-                "pip install 'giveway[tokens]'"
-            ) from None
+        need("counting with a tokenizer file needs the package", "tokens", ["tokenizers"])
+        from tokenizers import Tokenizer
+
         try:
             made = Tokenizer.from_file(str(self._path))
         except Exception as error:  # noqa: BLE001 - the library raises bare Exception

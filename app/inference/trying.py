@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,8 @@ _ASK = (Message("user", "Count from one to five in words."),)
 _MAX_TOKENS = 16
 _TELL = (Message("user", "Tell what a river is, from its spring to the sea."),)
 _TELL_TOKENS = 48
+_VERSION = re.compile(r"/v\d+\w*(/|$)|/openai$")
+"""How addresses of OpenAI's API end, or go on: /v1, /v1beta/openai, /compatible-mode/v1."""
 _HEALTH = frozenset({"vllm", "tei", "llamacpp", "simulated"})
 _NOT_OF_THAT_SORT = frozenset({"bad_request", "model_missing", "server_error"})
 """How servers answer a chat with an embedding model, or the other way round."""
@@ -48,6 +51,21 @@ def tried(
     yield _checked("models", lambda: _listed(wire, models, listed, deadline_s), needed=not models)
     for model in models or _one_of_each(listed, embeds):
         yield from _of_model(wire, kind, model, deadline_s, first_embeds=embeds(model))
+
+
+def versioned(base_url: str) -> str | None:
+    """`base_url` with the version part that it may lack; None: it has one."""
+    plain = base_url.rstrip("/")
+    return None if _VERSION.search(plain) else f"{plain}/v1"
+
+
+def suggested(wire: Wire, url: str, deadline_s: float) -> Check | None:
+    """After a failure: whether `wire`, at `url`, lists models; None: it does not either."""
+    found = _checked("base_url", lambda: ", ".join(wire.models(deadline_s=deadline_s)))
+    if not found.ok:
+        return None
+    said = f"the server answers at {url}: set base_url (or --url) to that; it has {found.detail}"
+    return Check("base_url", False, True, said, found.ms)
 
 
 def _of_model(
@@ -129,7 +147,7 @@ def _embedding(wire: Wire, model: str, deadline_s: float) -> tuple[str, Callable
 
 def _chatting(wire: Wire, model: str, deadline_s: float) -> tuple[str, Callable[[], str]]:
     def act() -> str:
-        asked = ChatRequest(model, _ASK, max_tokens=_MAX_TOKENS)
+        asked = ChatRequest(model, _ASK, max_tokens=_MAX_TOKENS, may_be_silent=True)
         usage = wire.chat(asked, deadline_s=deadline_s).usage
         told = "its usage is told" if not usage.rough else "it tells no usage: counts are rough"
         return f"{usage.completion_tokens} tokens; {told}"
@@ -160,7 +178,7 @@ def _embed_usage(wire: Wire, model: str, deadline_s: float) -> str:
 
 def _streams(wire: Wire, model: str, deadline_s: float) -> str:
     pieces: list[str] = []
-    asked = ChatRequest(model, _ASK, max_tokens=_MAX_TOKENS)
+    asked = ChatRequest(model, _ASK, max_tokens=_MAX_TOKENS, may_be_silent=True)
     wire.chat(asked, deadline_s=deadline_s, on_text=pieces.append)
     if len(pieces) < 2:
         raise errors.BadReply("the answer comes in one piece: a call cannot be closed in between")

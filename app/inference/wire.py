@@ -19,13 +19,14 @@ import httpx2
 import orjson
 
 from app import clock, errors
-from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest
+from app.domain.inference import ChatReply, ChatRequest, EmbedReply, EmbedRequest, texts_of
 from app.domain.replies import classified
-from app.inference.asking import NEGOTIABLE, chat_body, without
+from app.inference.asking import NEGOTIABLE, chat_body, embed_body, without
 from app.inference.bodies import error_page, read_chat, whole
 from app.inference.gauges import Gauges, gauges
-from app.inference.replies import SoFar, Streamed, any_json, embed_reply, parsed
+from app.inference.replies import answered, any_json, embed_reply
 from app.inference.sockets import Call, CallBackend
+from app.inference.streaming import SoFar, Streamed
 
 _KEEP_S = 4.0
 """Idle connections are dropped before uvicorn's 5 s, so that none is used as it is being closed."""
@@ -39,6 +40,7 @@ class Wire:
     `base_url` ends in /v1. Every failure is a leaf of EndpointError. `deadline_s` of a call is the
     time it may take in all, at most `total_timeout_s`. With `cancelled` set the call closes its
     connection and raises Abandoned: at once for a `Cancel`, within 50 ms for a plain event.
+    `backend` opens the sockets; with that of `fibers` an event loop makes the calls.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class Wire:
         connect_timeout_s: float = 5.0,
         first_byte_timeout_s: float = 120.0,
         total_timeout_s: float = 600.0,
+        backend: Callable[[float], CallBackend] = CallBackend,
     ) -> None:
         parts = urlsplit(base_url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -63,6 +66,7 @@ class Wire:
         self._host = parts.hostname
         self._scheme = parts.scheme
         self._connect_timeout_s = connect_timeout_s
+        self._backend = backend
         self._first_byte_timeout_s = first_byte_timeout_s
         self._total_timeout_s = total_timeout_s
         self._pools: dict[int, httpcore2.ConnectionPool] = {}
@@ -83,10 +87,10 @@ class Wire:
         """
         if not request.texts:  # Servers refuse an empty list.
             return embed_reply({"data": []}, request, dim)
-        body = {"model": request.model, "input": request.texts, "encoding_format": "base64"}
+        body = embed_body(request)
         with self._call(deadline_s, cancelled, first_byte_s=first_token_s) as call:
             reply = self._posted(call, "/embeddings", body, request.texts, whole)
-            return embed_reply(parsed(reply), request, dim)
+            return embed_reply(answered(reply, request.texts), request, dim)
 
     def chat(
         self,
@@ -104,7 +108,7 @@ class Wire:
         `first_token_s`: how long it may be until the first token, where that has a bound. `so_far`
         gets what has come, so that it is there when the call is closed.
         """
-        texts = tuple(message.content for message in request.messages)
+        texts = texts_of(request)
 
         def read(response: httpcore2.Response, call: Call) -> ChatReply:
             def began() -> None:
@@ -112,7 +116,7 @@ class Wire:
                 if on_first_token is not None:
                     on_first_token()
 
-            return read_chat(response, call, Streamed(request, began, on_text, so_far), texts)
+            return read_chat(response, call, Streamed(request, began, on_text, so_far))
 
         with self._call(deadline_s, cancelled, first_token_s=first_token_s) as call:
             return self._posted(call, "/chat/completions", chat_body(request), texts, read)
@@ -120,7 +124,7 @@ class Wire:
     def models(self, *, deadline_s: float = 10.0) -> tuple[str, ...]:
         """Names of the models that the server lists."""
         with self._call(deadline_s, None) as call:
-            value = parsed(self._got(call, f"{self.base_url}/models"))
+            value = answered(self._got(call, f"{self.base_url}/models"))
         try:
             return tuple(str(entry["id"]) for entry in value["data"])
         except (KeyError, TypeError) as error:
@@ -128,9 +132,9 @@ class Wire:
 
     def raw_embedding(self, model: str, text: str, *, deadline_s: float) -> object:
         """The vector of `text` as the server wrote it: base64 or a list. Raises EndpointError."""
-        body = {"model": model, "input": [text], "encoding_format": "base64"}
+        body = embed_body(EmbedRequest(model, (text,)))
         with self._call(deadline_s, None) as call:
-            value = parsed(self._posted(call, "/embeddings", body, (text,), whole))
+            value = answered(self._posted(call, "/embeddings", body, (text,), whole), (text,))
         try:
             return value["data"][0]["embedding"]
         except (KeyError, IndexError, TypeError) as error:
@@ -260,7 +264,7 @@ class Wire:
                 max_connections=None,  # Limits are the throttle's; a call never queues here.
                 max_keepalive_connections=256,
                 keepalive_expiry=_KEEP_S,
-                network_backend=CallBackend(self._connect_timeout_s),
+                network_backend=self._backend(self._connect_timeout_s),
             )
             pool = self._pools.setdefault(os.getpid(), made)  # Another thread may have been first.
         return pool

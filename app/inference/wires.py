@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 
 from app.domain.routing import EndpointSpec
 from app.errors import ConfigError
+from app.inference.sockets import CallBackend
 from app.inference.wire import Wire
 
 
 class Wires:
-    """Clients by endpoint. Thread-safe."""
+    """Clients by endpoint. Thread-safe. `backend` opens their sockets."""
 
-    def __init__(self) -> None:
+    def __init__(self, backend: Callable[[float], CallBackend] = CallBackend) -> None:
+        self._backend = backend
         self._wires: dict[str, tuple[EndpointSpec, Wire]] = {}
         self._lock = threading.Lock()
 
@@ -26,7 +29,12 @@ class Wires:
             known = self._wires.get(spec.name)
             if known is not None and _reach(known[0]) == _reach(spec):
                 return known[1]
-            wire = Wire(spec.base_url, _key(spec), connect_timeout_s=spec.connect_timeout_s)
+            wire = Wire(
+                spec.base_url,
+                _key(spec),
+                connect_timeout_s=spec.connect_timeout_s,
+                backend=self._backend,
+            )
             self._wires[spec.name] = (spec, wire)
             return wire
 

@@ -173,6 +173,15 @@ def fields_of(kind: Kind, params: Params) -> Mapping[str, bool]:
     return {} if said is None else dict(said(params))
 
 
+def warning_of(kind: Kind, params: Params) -> str | None:
+    """What is lawful in `params` and most likely a slip, in words; None: nothing.
+
+    A kind that knows of some has `warning(params)`, which says so.
+    """
+    said = getattr(kind, "warning", None)
+    return None if said is None else said(params)
+
+
 def by_text(items: Sequence[Item], params: Params) -> Prepared:
     """`prepare` for a kind that sends each item's text as it is; a blank one is never sent."""
     hashes = ContentHash(params.model_dump(mode="json"))

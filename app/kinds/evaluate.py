@@ -15,6 +15,7 @@ from app.domain.inference import ChatRequest, Message, rough_tokens
 from app.domain.jobs import NO_MODEL
 from app.domain.results import Item, ItemResult, Status
 from app.errors import UnknownName
+from app.extras import install_line
 from app.kinds.base import Call, Calls, Params, Prepared, Unit
 from app.kinds.scorers.base import (
     NO_EXPECTED,
@@ -28,7 +29,7 @@ from app.kinds.scorers.base import (
     unscored,
 )
 from app.kinds.scorers.registry import missing, scorer
-from app.kinds.templating import checked_template, fields_of, rendered
+from app.kinds.templating import checked_template, fields_of, names_no_field, rendered
 
 EXPECTED, OUTPUT = "expected", "output"
 """Fields of an item: what the answer should be, and an answer that is there already."""
@@ -84,7 +85,8 @@ class EvaluateParams(Params):
             raise ValueError(str(error)) from None
         if lacking := missing(one):
             raise ValueError(
-                f"scorer {name} needs {', '.join(lacking)}; install Giveway with its extra evaluate"
+                f"scorer {name} needs {', '.join(lacking)}; "
+                f"install it with: {install_line('evaluate')}"
             )
         try:
             return one.options.model_validate(self.options.get(name, {}))
@@ -126,6 +128,10 @@ class Evaluate:
         named = {OUTPUT} if given else fields_of(params.prompt) - {"text"}
         must = any(_compares(name, params) for name in params.scorers)
         return {EXPECTED: must} | dict.fromkeys(sorted(named), True)
+
+    def warning(self, params: EvaluateParams) -> str | None:
+        """A prompt that is the same for all items."""
+        return None if params.model == NO_MODEL else names_no_field(params.prompt)
 
     def prepare(self, items: Sequence[Item], params: EvaluateParams) -> Prepared:
         """Each item's prompt, or its given answer; what has neither ends here."""

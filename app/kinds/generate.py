@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, field_validator
 
@@ -14,7 +14,7 @@ from app.domain.inference import ChatReply, ChatRequest, EmbedReply, Message, ro
 from app.domain.results import Item, ItemResult, Status
 from app.errors import BadReply
 from app.kinds.base import Params, Prepared, Read, Unit
-from app.kinds.templating import checked_template, fields_of, rendered
+from app.kinds.templating import checked_template, fields_of, names_no_field, rendered
 
 
 class GenerateParams(Params):
@@ -51,6 +51,10 @@ class Generate:
         """Those that the prompt names."""
         return dict.fromkeys(sorted(fields_of(params.prompt) - {"text"}), True)
 
+    def warning(self, params: GenerateParams) -> str | None:
+        """A prompt that is the same for all items."""
+        return names_no_field(params.prompt)
+
     def prepare(self, items: Sequence[Item], params: GenerateParams) -> Prepared:
         """Each item's prompt; one that fails its template fails alone, before any call."""
         hashes = ContentHash(params.model_dump(mode="json"))
@@ -82,9 +86,11 @@ class Generate:
         if not isinstance(reply, ChatReply):
             raise BadReply(f"model {params.model} answered with vectors, not with text")
         text = cleaned(reply.text)
-        output = {"text": text.text, "finish_reason": reply.finish_reason}
+        output: dict[str, Any] = {"text": text.text, "finish_reason": reply.finish_reason}
         if text.flags:
             output["cleaned"] = ",".join(sorted(text.flags))
+        if reply.tool_calls:
+            output["tool_calls"] = [dict(call) for call in reply.tool_calls]
         usage = reply.usage
         result = ItemResult(
             units[0].item.seq, Status.DONE, tokens=usage.total_tokens, output=output

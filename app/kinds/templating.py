@@ -31,6 +31,16 @@ def fields_of(prompt: str) -> frozenset[str]:
     return frozenset(meta.find_undeclared_variables(_TEMPLATES.parse(checked_template(prompt))))
 
 
+def names_no_field(prompt: str) -> str | None:
+    """What is to be said of a prompt that is the same for all items; None: it names a field."""
+    if fields_of(prompt):
+        return None
+    return (
+        "the prompt names no field of an item, so the same is asked for each; write {{ text }} "
+        "where the item's text belongs"
+    )
+
+
 def rendered(prompt: str, fields: Mapping[str, Any]) -> str:
     """The prompt for an item. ValueError says why it has none, without the item's text."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -11,11 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.clock import monotonic_s
-from app.errors import Unavailable
+from app.errors import ConfigError, StackNotRunning, Unavailable
 from app.local import leftovers, lock
 from app.local.options import StackOptions
 from app.local.run import LOGS, end_leftovers
 from app.local.state import StackState, read_state, running_state
+from app.local.supervisor import RELOAD
 
 ERRORS = "background.log"
 _LOOK_EVERY_S = 0.05
@@ -29,9 +31,11 @@ def start(
     """Start a stack; return once all of it is ready. Unavailable, with the reason, if it fails."""
     data = options.data.resolve()
     lock.check_free(data)
-    (data / LOGS).mkdir(parents=True, exist_ok=True)
     errors = data / LOGS / ERRORS
-    with errors.open("wb") as file:
+    with lock.keeping(data):
+        errors.parent.mkdir(parents=True, exist_ok=True)
+        file = errors.open("wb")
+    with file:
         process = subprocess.Popen(
             [sys.executable, "-m", "app.local.run", options.as_json()],
             stdin=subprocess.DEVNULL,
@@ -48,6 +52,32 @@ def start(
     # Where we live on (a demo, a test), its end is noticed and leaves no zombie.
     threading.Thread(target=process.wait, daemon=True).start()
     return state
+
+
+def restart(
+    data: Path, on_change: Callable[[StackState], None] = lambda _state: None
+) -> StackState:
+    """Let the stack on this folder start anew what reads settings, its servers left as they are;
+    return once all of it is ready again. StackNotRunning; ConfigError: the settings are wrong, and
+    everything runs on as before; Unavailable: something did not come up."""
+    before = running_state(data)
+    if before is None:
+        raise StackNotRunning(f"no stack runs on {data}; start one with: giveway up")
+    os.kill(before.supervisor.pid, RELOAD)
+    seen = before
+    while True:
+        state = running_state(data)
+        if state is None:
+            raise Unavailable(f"the stack ended while it was restarted; see {data / LOGS}")
+        if state != seen:
+            seen = state
+            on_change(state)
+        if state.reloads > before.reloads:
+            if state.refused is not None:
+                raise ConfigError(f"{state.refused}\nnothing was restarted")
+            if state.ready:
+                return state
+        _pause()
 
 
 def stop(data: Path) -> bool:

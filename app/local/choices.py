@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.errors import ConfigError
@@ -34,6 +34,8 @@ class FlowerChoice:
     password: str
     password_file: Path | None
     """None: the password is in the settings."""
+    broker_api: str | None = None
+    """Where RabbitMQ's management answers; None: where it does by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,27 @@ def choose(settings: Settings, options: StackOptions) -> Choices:
     )
 
 
+def rechoose(settings: Settings, options: StackOptions, before: Choices) -> Choices:
+    """The same for a stack that runs with `before`: its servers and ports stay. ConfigError: the
+    settings now want what only a stop and a start can give."""
+    for name, server, url in (
+        ("database", before.postgres, settings.database.url),
+        ("broker", before.valkey, settings.broker.url),
+    ):
+        needed = url is None and (server is not None or not options.only)
+        if needed != (server is not None):
+            raise ConfigError(f"[{name}] url has come or gone; giveway down, then giveway up")
+    wants_endpoint = (options.simulate or not settings.endpoints) and options.wants(SIMULATED)
+    port = before.endpoint_port
+    if wants_endpoint and port is None:
+        port = ports.choose(before.data, SIMULATED, options.endpoint_port)
+    return replace(
+        before,
+        endpoint_port=port if wants_endpoint else None,
+        flower=before.flower and _flower(settings, before.data, before.flower.port),
+    )
+
+
 def _required(options: StackOptions, name: str, what: str, variable: str) -> None:
     if not options.wants(name):
         raise ConfigError(f"no {what}: add --only {name}, or set {variable}")
@@ -103,4 +126,5 @@ def _flower(settings: Settings, data: Path, port: int) -> FlowerChoice:
         user=settings.flower.user,
         password=password,
         password_file=None if given else secret_path(data, FLOWER),
+        broker_api=api.get_secret_value() if (api := settings.flower.broker_api) else None,
     )

@@ -43,13 +43,18 @@ def metrics(host: str, port: int) -> Command:
     return ("app.cli.main", "metrics", "--serve", "--host", host, "--port", str(port))
 
 
+COLUMNS = "name,kwargs,state,result,received,runtime,worker,uuid"
+"""Of Flower's task page: which job a chunk is of, and what came of it. The last opens the task."""
+
+
 def flower(host: str, port: int | str, history: str) -> Command:
-    """The window on the workers; `history` is saved every five seconds.
+    """The window on the workers; `history` is saved every fifteen seconds, and as it ends.
 
     The password comes in FLOWER_BASIC_AUTH: everybody on a machine can read command lines.
     """
-    keeping = ("--persistent=True", f"--db={history}", "--state-save-interval=5000")
-    return _celery("flower", f"--address={host}", f"--port={port}", *keeping, "--max-tasks=10000")
+    keeping = ("--persistent=True", f"--db={history}", "--state-save-interval=15000")
+    shown = ("--max-tasks=20000", f"--tasks-columns={COLUMNS}")
+    return _celery("flower", f"--address={host}", f"--port={port}", *keeping, *shown)
 
 
 def _celery(command: str, *arguments: str) -> Command:

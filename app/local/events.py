@@ -43,4 +43,9 @@ class StopAsked:
     """Somebody wants the whole stack to stop."""
 
 
-Event = Prepared | Ready | Ended | Failed | StopAsked
+@dataclass(frozen=True, slots=True)
+class ReloadAsked:
+    """Somebody wants the processes that read settings to be started anew."""
+
+
+Event = Prepared | Ready | Ended | Failed | StopAsked | ReloadAsked

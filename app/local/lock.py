@@ -21,11 +21,9 @@ _PATIENCE_S = 1.0
 @contextlib.contextmanager
 def held(data: Path) -> Iterator[None]:
     """Hold the folder's lock. StackRunning, with the pid and the way out, if somebody else does."""
-    try:
+    with keeping(data):
         data.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(data / _FILE, os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise UsageError(f"cannot keep data in {data}: {error.strerror}") from error
     with os.fdopen(descriptor, "r+", encoding="ascii") as file:
         if not _taken(file, within_s=_PATIENCE_S):
             raise _running(data)
@@ -33,6 +31,15 @@ def held(data: Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+@contextlib.contextmanager
+def keeping(data: Path) -> Iterator[None]:
+    """UsageError: the block could not make what it makes in the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"cannot keep data in {data}: {error.strerror or error}") from error
 
 
 def is_held(data: Path, within_s: float = 0.0) -> bool:

@@ -16,6 +16,7 @@ from app.local.options import (
     POSTGRES,
     SCALING,
     VALKEY,
+    WORKERS,
     StackOptions,
 )
 from app.local.ports import HOST
@@ -31,6 +32,36 @@ class StackPlan:
     specs: tuple[ProcessSpec, ...]
     addresses: Addresses
     environment: Mapping[str, str]
+
+
+_ANEW = (MIGRATIONS, *WORKERS, BEAT, SCALING)
+"""What reads the settings as it starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a reload does: these are started `anew`, and those called so are `gone`."""
+
+    anew: tuple[ProcessSpec, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+def change(before: StackPlan, after: StackPlan) -> Change:
+    """Which processes are started anew where the settings have changed so: those that read them,
+    and those whose command or environment is another. The servers that keep things stay."""
+    known = {spec.name: spec for spec in before.specs}
+    wanted = {spec.name for spec in after.specs}
+    anew = tuple(
+        spec
+        for spec in after.specs
+        if spec.name not in (POSTGRES, VALKEY)
+        and (
+            spec.name in _ANEW
+            or spec.name not in known
+            or (spec.argv, spec.env) != (known[spec.name].argv, known[spec.name].env)
+        )
+    )
+    return Change(anew, tuple(name for name in known if name not in wanted))
 
 
 def plan(settings: Settings, options: StackOptions, choices: Choices) -> StackPlan:
@@ -51,15 +82,18 @@ def plan(settings: Settings, options: StackOptions, choices: Choices) -> StackPl
         models = told.simulated_models(settings)
         command = commands.simulated(HOST, port, places, models, options.endpoint_speed)
         specs.append(processes.simulated(choices, environment, port, command))
-    for queue, threads in (
-        (INTERACTIVE, settings.interactive_threads),
-        (BATCH, settings.batch_threads),
-        (CONTROL, settings.control_threads),
+    for queue, threads, many in (
+        (INTERACTIVE, settings.interactive_threads, settings.interactive_processes),
+        (BATCH, settings.batch_threads, 1),
+        (CONTROL, settings.control_threads, 1),
     ):
         if options.wants(queue):
-            specs.append(
-                processes.worker(choices, environment, after, queue=queue, threads=threads)
-            )
+            specs += [
+                processes.worker(
+                    choices, environment, after, queue=queue, threads=threads, number=number
+                )
+                for number in range(1, many + 1)
+            ]
     if options.wants(SCALING) and any(one.target == "process" for one in settings.scaling):
         specs.append(processes.scaling(choices, environment, after))
     # These two need no table, so they come up while the database is still being made.

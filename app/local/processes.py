@@ -48,12 +48,19 @@ def simulated(
 
 
 def worker(
-    choices: Choices, told: Environment, after: tuple[str, ...], *, queue: str, threads: int
+    choices: Choices,
+    told: Environment,
+    after: tuple[str, ...],
+    *,
+    queue: str,
+    threads: int,
+    number: int = 1,
 ) -> ProcessSpec:
-    """A Celery worker for one queue, of the same name at each start."""
-    node = f"{queue}@giveway-{choices.stack_id}"
+    """A Celery worker for one queue, the `number`th of its kind, of the same name at each start."""
+    name = queue if number == 1 else f"{queue}-{number}"
+    node = f"{name}@giveway-{choices.stack_id}"
     return ProcessSpec(
-        name=queue,
+        name=name,
         argv=_python(commands.worker(queue, node, threads)),
         env={**told, "PYTHONWARNINGS": _AS_ROOT},
         cwd=choices.cwd,
@@ -97,13 +104,13 @@ def scaling(choices: Choices, told: Environment, after: tuple[str, ...]) -> Proc
 def flower(
     choices: Choices, choice: FlowerChoice, told: Environment, after: tuple[str, ...]
 ) -> ProcessSpec:
-    """The window on the workers; its history is saved every five seconds."""
+    """The window on the workers; its history is saved every fifteen seconds."""
     history = choices.data / FLOWER / "flower.db"
     return ProcessSpec(
         name=FLOWER,
         argv=_python(commands.flower(choice.host, choice.port, str(history))),
         # Not on the command line, which everybody on the machine can read.
-        env={**told, "FLOWER_BASIC_AUTH": f"{choice.user}:{choice.password}"},
+        env={**told, **_secrets_of(choice)},
         cwd=choices.cwd,
         after=after,
         prepare=partial(tidying.readable_history, history),
@@ -112,6 +119,11 @@ def flower(
         stop_stage=1,
         stop_timeout_s=5.0,
     )
+
+
+def _secrets_of(choice: FlowerChoice) -> dict[str, str]:
+    api = {} if choice.broker_api is None else {"FLOWER_BROKER_API": choice.broker_api}
+    return {"FLOWER_BASIC_AUTH": f"{choice.user}:{choice.password}", **api}
 
 
 def _python(command: commands.Command) -> tuple[str, ...]:

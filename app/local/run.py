@@ -13,13 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from app import logs
+from app.declared.endpoints import check_installed
 from app.errors import GivewayError
 from app.local import leftovers, lock, postgres
-from app.local.choices import choose
+from app.local.choices import choose, rechoose
 from app.local.leftovers import birth_of
 from app.local.options import MIGRATIONS, StackOptions
 from app.local.output import LogFiles, Output, Outputs
-from app.local.plan import plan
+from app.local.plan import Change, change, plan
 from app.local.state import (
     ProcessState,
     StackState,
@@ -49,7 +50,9 @@ def run_stack(
         end_leftovers(data)
         options = replace(options, config=settings_files(options.config))
         settings = load(options.config)
-        stack = plan(settings, options, choose(settings, options))
+        check_installed(settings)
+        choices = choose(settings, options)
+        stack = plan(settings, options, choices)
         state = StackState(
             data=str(data),
             config=str(options.config.resolve()) if options.config else None,
@@ -59,19 +62,44 @@ def run_stack(
             environment=stack.environment,
         )
 
+        written: StackState | None = None
+
         def changed(processes: tuple[ProcessState, ...], ready: bool) -> None:
-            nonlocal state
+            nonlocal state, written
             lasting = tuple(process for process in processes if process.name != MIGRATIONS)
             new = replace(state, processes=lasting, ready=ready)
-            if new != state:
-                state = new
+            if new != written:
+                state = written = new
                 write_state(data, state)
                 on_change(state)
+
+        def replan() -> Change:
+            """What is started anew by the settings as they are now; nothing if they are wrong."""
+            nonlocal state, stack, choices
+            reloads = state.reloads + 1
+            try:
+                now = load(options.config)
+                chosen = rechoose(now, options, choices)
+                planned = plan(now, options, chosen)
+            except GivewayError as error:
+                state = replace(state, reloads=reloads, refused=str(error))
+                return Change()
+            found = change(stack, planned)
+            stack, choices = planned, chosen
+            state = replace(
+                state,
+                ready=False,
+                reloads=reloads,
+                refused=None,
+                addresses=planned.addresses,
+                environment=planned.environment,
+            )
+            return found
 
         with closing(LogFiles(data / LOGS)) as files:
             outputs = Outputs(files, *([terminal] if terminal else []))
             try:
-                Supervisor(stack.specs, outputs, changed).run()
+                Supervisor(stack.specs, outputs, changed, replan).run()
             finally:
                 forget_state(data)
 

@@ -50,11 +50,15 @@ class StackState:
     config: str | None
     supervisor: Birth
     ready: bool
-    """Whether everything has been up once."""
+    """Whether everything has been up since the start or the last reload."""
     processes: tuple[ProcessState, ...] = ()
     addresses: Addresses = Addresses()
     environment: Mapping[str, str] = field(default_factory=dict)
     """The GIVEWAY_ variables that every process of the stack gets."""
+    reloads: int = 0
+    """How often it was asked to take up the settings anew."""
+    refused: str | None = None
+    """Why the last time came to nothing; None: it did not."""
 
 
 def write_state(data: Path, state: StackState) -> None:
@@ -85,6 +89,8 @@ def read_state(data: Path) -> StackState | None:
         processes=tuple(_process(entry) for entry in raw["processes"]),
         addresses=Addresses(**raw["addresses"]),
         environment=raw["environment"],
+        reloads=raw.get("reloads", 0),
+        refused=raw.get("refused"),
     )
 
 

@@ -55,6 +55,11 @@ class Supervised:
         """Quick ones, in a row."""
         self.was_up = False
         self.is_preparing = False
+        self.leaves_for: ProcessSpec | None = None
+        """What it is started as once the process that was asked to leave has ended."""
+        self.is_leaving = False
+        self.kill_at_s: float | None = None
+        """When a process that was asked to leave is forced to."""
         self._restarts = 0
         self._output = output
         self._events = events
@@ -116,6 +121,31 @@ class Supervised:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.send_signal(number)
+
+    def leave_for(self, spec: ProcessSpec) -> None:
+        """Start it anew as `spec`, once the present process has ended as it was asked to."""
+        if self._process is None:
+            self.spec = spec
+            if self.phase is Phase.DONE:
+                self.phase, self.due_at_s = Phase.WAITING, 0.0
+            return
+        self.leaves_for = spec
+        self.leave()
+
+    def leave(self) -> bool:
+        """Ask the process to end; whether there is none."""
+        if self._process is None:
+            return True
+        self.is_leaving = True
+        self.phase, self.kill_at_s = Phase.STOPPING, monotonic_s() + self.spec.stop_timeout_s
+        self.send(self.spec.stop_signal)
+        return False
+
+    def came_back(self, spec: ProcessSpec) -> None:
+        """The process that was asked to leave has ended: start it as `spec`."""
+        self.spec, self.leaves_for, self.kill_at_s = spec, None, None
+        self.is_leaving = False
+        self.phase, self.due_at_s, self.deaths, self._up_at_s = Phase.WAITING, 0.0, 0, None
 
     def kill(self) -> None:
         """SIGKILL to it and all in its process group."""

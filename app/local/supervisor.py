@@ -16,8 +16,9 @@ from types import FrameType
 
 from app.clock import monotonic_s
 from app.errors import Unavailable
-from app.local.events import Ended, Event, Failed, Prepared, Ready, StopAsked
+from app.local.events import Ended, Event, Failed, Prepared, Ready, ReloadAsked, StopAsked
 from app.local.output import Outputs
+from app.local.plan import Change
 from app.local.restarts import deaths_in_row, delay_s
 from app.local.spec import ProcessSpec
 from app.local.state import ProcessState
@@ -26,6 +27,8 @@ from app.local.supervised import Phase, Supervised
 
 NAME = "stack"
 """Under which the supervisor itself speaks."""
+RELOAD = signal.SIGUSR1
+"""Starts anew what reads settings."""
 
 
 class Supervisor:
@@ -36,10 +39,14 @@ class Supervisor:
         specs: Sequence[ProcessSpec],
         output: Outputs,
         on_change: Callable[[tuple[ProcessState, ...], bool], None] = lambda _states, _ready: None,
+        replan: Callable[[], Change] = Change,
     ) -> None:
-        """`on_change` is told how each process is, and whether all of them have been up once."""
+        """`on_change` is told how each process is, and whether all of them have been up since the
+        start or the last reload. `replan` says what a reload changes.
+        """
         self._output = output
         self._on_change = on_change
+        self._replan = replan
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._all = {spec.name: Supervised(spec, output, self._events) for spec in specs}
         self._was_ready = False
@@ -58,6 +65,10 @@ class Supervisor:
         """Ask it to stop; asked twice, it stops at once. From any thread or signal handler."""
         self._events.put(StopAsked())
 
+    def reload(self) -> None:
+        """Ask it to start anew what reads settings. From any thread or signal handler."""
+        self._events.put(ReloadAsked())
+
     def _keep_up(self) -> None:
         while True:
             self._start_what_can()
@@ -66,6 +77,8 @@ class Supervisor:
                 case StopAsked():
                     self._output.line(NAME, "stopping; once more to stop at once")
                     return
+                case ReloadAsked():
+                    self._reload()
                 case Prepared(name):
                     self._all[name].start()
                 case Ready(name):
@@ -83,9 +96,33 @@ class Supervisor:
             if due and all(self._all[name].is_up for name in one.spec.after):
                 one.begin()
 
+    def _reload(self) -> None:
+        """Those that change leave in order and come back; the others stay as they are."""
+        found = self._replan()
+        for spec in found.anew:
+            if spec.name in self._all:
+                self._all[spec.name].leave_for(spec)
+            else:
+                self._all[spec.name] = Supervised(spec, self._output, self._events)
+            self._output.line(NAME, f"{spec.name} is started anew, with the settings as they are")
+        for name in found.gone:
+            self._output.line(NAME, f"{name} is wanted no more")
+            if self._all[name].leave():
+                del self._all[name]
+        self._was_ready = self._was_ready and not found.anew
+
+    def _force(self) -> None:
+        """Kill what was asked to leave and has had its time."""
+        for one in self._all.values():
+            if one.kill_at_s is not None and one.kill_at_s <= monotonic_s():
+                one.kill_at_s = None
+                one.kill()
+
     def _next(self) -> Event | None:
-        """The next event that is still about a present process; None when a restart falls due."""
+        """The next event that is still about a present process; None when something falls due."""
+        self._force()
         due = [one.due_at_s for one in self._all.values() if one.phase is Phase.RESTARTING]
+        due += [one.kill_at_s for one in self._all.values() if one.kill_at_s is not None]
         wait_s = max(0.0, min(due) - monotonic_s()) if due else None
         # A restart may also wait for another process: then look again a little later.
         wait_s = wait_s if wait_s is None or wait_s > 0 else 0.05
@@ -93,7 +130,7 @@ class Supervisor:
             event = self._events.get(timeout=wait_s)
         except Empty:
             return None
-        if isinstance(event, StopAsked) or event.run == self._all[event.name].run:
+        if isinstance(event, StopAsked | ReloadAsked) or event.run == self._all[event.name].run:
             return event
         return None
 
@@ -110,7 +147,11 @@ class Supervisor:
 
     def _ended(self, one: Supervised) -> None:
         code = one.collect()
-        if not one.spec.once:
+        if one.leaves_for is not None:
+            one.came_back(one.leaves_for)
+        elif one.is_leaving:
+            del self._all[one.spec.name]
+        elif not one.spec.once:
             self._died(one, _meaning(code))
         elif code == 0:
             one.phase = Phase.DONE
@@ -147,10 +188,14 @@ def _signals_ask_to_stop(events: SimpleQueue[Event]) -> Iterator[None]:
     def ask(_number: int, _frame: FrameType | None) -> None:
         events.put(StopAsked())  # SimpleQueue.put may be called in a signal handler
 
+    def ask_anew(_number: int, _frame: FrameType | None) -> None:
+        events.put(ReloadAsked())
+
     before = {
         number: signal.signal(number, ask)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     }
+    before[RELOAD] = signal.signal(RELOAD, ask_anew)
     try:
         yield
     finally:

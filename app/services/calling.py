@@ -9,8 +9,9 @@ from app import clock, errors
 from app.domain.inference import ChatReply, ChatRequest, EmbedRequest, rough_tokens
 from app.domain.pricing import money
 from app.domain.resuming import closed_tokens
+from app.domain.routing import EndpointSpec
 from app.domain.tokens import surely_fits
-from app.inference.replies import SoFar
+from app.inference.streaming import SoFar
 from app.inference.tokens import Counters
 from app.inference.wire import Wire
 from app.inference.wires import Wires
@@ -95,6 +96,7 @@ class Caller:
             reply: Answer
             if isinstance(request, EmbedRequest):
                 dimension = work.collection.dimension if work.collection else None
+                request = replace(request, priority=_priority_at(spec))
                 reply = wire.embed(request, deadline_s=self.deadline_s, dim=dimension)
             else:
                 reply = _streamed(work, wire, request, self.deadline_s, part)
@@ -125,13 +127,17 @@ class Caller:
         }
 
 
+def _priority_at(spec: EndpointSpec) -> int | None:
+    """What a batch call says of its urgency; None: the endpoint knows no such thing."""
+    return _BATCH_PRIORITY if spec.kind in _HONOUR_PRIORITY else None
+
+
 def _streamed(
     work: Work, wire: Wire, request: ChatRequest, deadline_s: float, part: Resumable | None
 ) -> ChatReply:
     """A chat that is closed at once when its place is wanted back; what it gave is counted, and
     kept where it may be gone on with."""
-    if work.claimed.endpoint.kind in _HONOUR_PRIORITY:
-        request = replace(request, priority=_BATCH_PRIORITY)
+    request = replace(request, priority=_priority_at(work.claimed.endpoint))
     so_far = SoFar()
 
     def on_first_token() -> None:

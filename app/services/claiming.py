@@ -8,10 +8,19 @@ from sqlalchemy import Connection
 
 from app.domain.chunks import Lease
 from app.domain.jobs import CLAIMABLE, NO_MODEL, Job
-from app.domain.routing import DEGRADED, Choice, EndpointSpec, Takes, batch_roles, chosen
+from app.domain.routing import (
+    DEGRADED,
+    Choice,
+    EndpointSpec,
+    Takes,
+    batch_roles,
+    chosen,
+    room,
+)
+from app.domain.sharing import Candidate
 from app.services.pools import Pool, current
+from app.services.pools.now import PoolState, at_endpoints
 from app.services.rates import with_budget_left
-from app.services.room import batch_limit
 from app.storage.lease_store import LeaseStore
 from app.storage.limit_store import LimitStore, Occupancy
 from app.storage.turn_store import TurnStore
@@ -59,14 +68,13 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
     row = limits.lock(pool.name)
     if row is None:
         return NotNow("no_limit_row")
-    pool = current(tx, pool, row)
     occupancy = limits.occupancy(pool.name)
-    people = occupancy.interactive_total + occupancy.queued
-    if occupancy.batch_total >= batch_limit(pool, row, people):
+    now = PoolState(current(tx, pool, row), row, occupancy)
+    if occupancy.batch_total >= now.limit:
         return NotNow("limit")
-    pool = with_budget_left(tx, pool)
-    if occupancy.batch_total + occupancy.interactive_total >= pool.bounds.total:
+    if now.is_full:
         return NotNow("total")
+    pool = with_budget_left(tx, now.pool)
     cap = job.max_in_flight
     if cap is not None and TurnStore(tx).in_flight(job.id, pool.name) >= cap:
         return NotNow("job_cap")
@@ -84,7 +92,7 @@ def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> 
     return NotNow("nothing_ready")
 
 
-def places_for(job: Job, pool: Pool, occupancy: Occupancy) -> list[Choice]:
+def places_for(job: Job | Candidate, pool: Pool, occupancy: Occupancy) -> list[Choice]:
     """The endpoint that should have the next chunk, and the one that should if it may not; none:
     no endpoint that serves the job has room and is in service."""
     if job.model == NO_MODEL:
@@ -100,14 +108,17 @@ def places_for(job: Job, pool: Pool, occupancy: Occupancy) -> list[Choice]:
     return best
 
 
+def room_for(job: Job | Candidate, pool: Pool, occupancy: Occupancy) -> int | None:
+    """How many more chunks of it the endpoints that serve it take now; None: it needs none."""
+    if job.model == NO_MODEL:
+        return None
+    (role,) = batch_roles(job.failover, job.model, pool.endpoints, pool.health)
+    return room(job.model, pool.endpoints, pool.health, at_endpoints(pool, occupancy), role)
+
+
 def _nowhere(pool: Pool) -> Choice:
     """The place of a job that makes no call: it counts in the pool, and at no endpoint."""
     return Choice(EndpointSpec("none", pool.name, "none", "", (), 1), NO_MODEL)
-
-
-def at_endpoints(pool: Pool, occupancy: Occupancy) -> dict[str, int]:
-    """Requests in flight by endpoint, both classes."""
-    return {spec.name: occupancy.at(spec.name) for spec in pool.endpoints}
 
 
 def claimable(job: Job | None) -> bool:

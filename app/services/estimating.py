@@ -11,7 +11,7 @@ from itertools import islice
 from app import clock
 from app.domain import estimates
 from app.domain.estimates import Figure, Pace
-from app.domain.inference import ChatRequest, EmbedRequest, rough_tokens
+from app.domain.inference import rough_tokens, texts_of
 from app.domain.packing import packed
 from app.domain.results import Item, ItemResult, Status
 from app.domain.routing import EndpointSpec, Takes, serving
@@ -87,7 +87,7 @@ class _Counts:
             return
         self.to_send += 1
         for call in asked.by_name.values():
-            texts = call.texts if isinstance(call, EmbedRequest) else _contents(call)
+            texts = texts_of(call)
             self.calls += 1
             self.rough_tokens += sum(map(rough_tokens, texts))
             self.sampled("\n".join(texts))
@@ -245,10 +245,6 @@ class Estimating:
             bounds = current(tx, self._pools.named(pool.name), row).bounds
         people = occupancy.interactive_total + occupancy.queued
         return limit_now(row.state, people, bounds, clock.now())
-
-
-def _contents(call: ChatRequest) -> tuple[str, ...]:
-    return tuple(message.content for message in call.messages)
 
 
 def _chunks(items: SourceItems, size: int) -> Iterator[list[Item]]:

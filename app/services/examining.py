@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from app import clock
@@ -16,9 +17,12 @@ from app.domain.examination.broker import Broker
 from app.domain.examination.findings import Code, Finding, Severity, worst_first
 from app.domain.examination.server import Server
 from app.errors import DatabaseUnavailable, StackNotRunning, Unavailable
+from app.services.pools import Pools
+from app.services.waits import stuck
 from app.storage import schema
 from app.storage.database import Database
 from app.storage.examination_store import ExaminationStore, ServerRow
+from app.storage.worker_store import WorkerStore
 
 T = TypeVar("T")
 
@@ -31,7 +35,8 @@ _IN_ALL_S = 8.0
 class Installation:
     """What the settings say of it. `where` is the database without its password; `connections` of
     one process of each sort; `scaled`: pools that may have no endpoint for a while; `longest_s`:
-    how long a message may be held."""
+    how long a message may be held; `unset`: by endpoint, the variable of its key that this process
+    lacks."""
 
     where: str
     pools: frozenset[str]
@@ -40,14 +45,21 @@ class Installation:
     valid_for_s: float
     call_timeout_s: float
     longest_s: float
+    unset: Mapping[str, str] = field(default_factory=dict)
 
 
 class Examining:
     """The use case behind `giveway doctor`."""
 
-    def __init__(self, database: Callable[[], Database], expected: Installation) -> None:
+    def __init__(
+        self,
+        database: Callable[[], Database],
+        expected: Installation,
+        pools: Pools,
+    ) -> None:
         self._database = database
         self._expected = expected
+        self._pools = pools
 
     def examine(
         self, broker: Callable[[], Broker], old_snapshot_s: float = vacuum.OLD_S
@@ -111,6 +123,8 @@ class Examining:
         pools = look.at(Code.DECISIONS, lambda store: store.pools(expected.pools))
         endpoints = look.at(Code.ENDPOINTS, lambda store: store.endpoints())
         held = look.at(Code.JOBS, lambda store: store.held_jobs(expected.pools))
+        waits = look.read(Code.WAITS, lambda tx: stuck(tx, self._pools))
+        keys = look.read(Code.KEYS, lambda tx: (WorkerStore(tx).unset(), WorkerStore(tx).running()))
         receivers = look.at(Code.WEBHOOKS, lambda store: store.receivers())
         if pools is not None:
             newest = min((p.decided_s for p in pools if p.decided_s is not None), default=None)
@@ -126,6 +140,10 @@ class Examining:
             found += work.progress(pools, serving, expected.call_timeout_s)
         if held is not None:
             found += work.jobs(held)
+        if waits is not None:
+            found += work.waits([(job.key, why) for job, why in waits])
+        if keys is not None:
+            found += work.keys(keys[0], expected.unset, told=keys[1] > 0)
         if receivers is not None:
             found += work.webhooks(receivers)
         return found + look.missed
@@ -147,11 +165,17 @@ class _Look:
 
     def at(self, what: Code, read: Callable[[ExaminationStore], T]) -> T | None:
         """The same; None: it could not be read, and why is among what was missed."""
+        return self.read(what, lambda tx: read(ExaminationStore(tx, _PATIENCE_S)))
+
+    def read(self, what: Code, read: Callable[[Connection], T]) -> T | None:
+        """The same, of whatever is asked in a transaction."""
         if clock.monotonic_s() > self._until_s:
             self.missed.append(of_server.unread(what, "the others took too long"))
             return None
         try:
-            return self.first(read)
+            with self.database.transaction() as tx:
+                ExaminationStore(tx, _PATIENCE_S)
+                return read(tx)
         except DatabaseUnavailable as error:
             self.missed.append(of_server.unread(what, str(error)))
         except DBAPIError as error:

@@ -12,13 +12,15 @@ from dataclasses import replace
 from sqlalchemy import Connection
 
 from app import clock, errors
-from app.domain.events import Observer
+from app.domain.events import ChunkLeased, Observer
 from app.domain.jobs import JobState
 from app.domain.pricing import money
 from app.domain.results import ItemResult, Status
 from app.domain.resuming import Begun
 from app.kinds.base import ManySteps, Prepared, Read, Unit, checked
 from app.kinds.registry import kind as kind_named
+from app.kinds.registry import kinds
+from app.services.blaming import Blaming
 from app.services.budgets import paused_by_budget
 from app.services.calling import Caller
 from app.services.chunk_writes import ChunkWrites
@@ -65,10 +67,14 @@ class Execution:
         self._leases = leases
         self._limits = limits
         self._worker = worker
+        self._observer = observer
         patience_s = leases.lease_s
         self._cutting = Cutting(database, caller, limits, patience_s)
         self._writes = ChunkWrites(database, patience_s, rules, observer)
-        self._suffering = Suffering(database, pools, self._writes, rules, observer, patience_s)
+        self._blaming = Blaming(caller.wires, caller.rates, rules.health.probe_timeout_s)
+        self._suffering = Suffering(
+            database, pools, self._blaming, self._writes, rules, observer, patience_s
+        )
 
     def run(self, job_id: int) -> ChunkReport:
         """Work on one chunk of the job, if there is one and the limit allows it."""
@@ -78,6 +84,7 @@ class Execution:
         claimed = self._claim(job_id)
         if isinstance(claimed, NotNow):
             return ChunkReport(job_id, ended=claimed.why)
+        self._observer.saw(_leased(claimed))
         with self._leases.keep(claimed.lease) as held:
             try:
                 work = self._begin(claimed, held)
@@ -101,7 +108,9 @@ class Execution:
                 return NotNow(held.code)
             if paused_by_budget(tx, job, has_more=False):
                 return NotNow(JobState.PAUSED)
-            pool = self._pools.named(job.pool)
+            pool = self._pools.by_name.get(job.pool)
+            if pool is None or job.kind not in kinds():
+                return NotNow("pool_gone" if pool is None else "unknown_kind")
             return claim(tx, job, pool, self._worker, self._leases.lease_s)
 
     def _begin(self, claimed: Claimed, held: Held) -> Work:
@@ -125,7 +134,7 @@ class Execution:
         units, same = known.sorted_out(prepared.units)
         # An item of several steps is not sent as it is: its kind decides what goes out.
         refused, units = self._cutting.too_long(claimed, units) if steps is None else ([], units)
-        todo = self._cutting.cut(claimed, kind, units)
+        todo = self._cutting.cut(claimed, kind, self._blaming.last(job.id, units))
         work = Work(claimed, held, kind, params, known.collection, todo)
         work.known, work.steps, work.begun = known, steps, begun
         at_once = prepared.results + [ItemResult(seq, Status.UNCHANGED) for seq in same] + refused
@@ -159,6 +168,7 @@ class Execution:
             except errors.KindFault as error:
                 self._writes.fail(work, batch, KIND_FAULT, str(error))
                 continue
+            self._blaming.got_through(work, batch)
             call = replace(
                 work.called(len(batch)),
                 prompt_tokens=read.prompt_tokens,
@@ -217,3 +227,11 @@ class Execution:
         step = work.steps.ahead(batch[0].item)
         reply = self._caller.reply_to(work, batch, step.request)
         return work.steps.take(step, reply, work.claimed.endpoint.name, work.carried)
+
+
+def _leased(claimed: Claimed) -> ChunkLeased:
+    lease, job = claimed.lease, claimed.job
+    items = len(lease.seqs) if lease.seqs else lease.last_seq - lease.first_seq + 1
+    return ChunkLeased(
+        job.id, job.key, job.kind, lease.no, items, lease.attempt, claimed.endpoint.name
+    )

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
+from app.domain.flattening import Kind
 from app.domain.jobs import Job
 from app.errors import UsageError
 from app.services import made
 from app.services.items import Told, untold
 from app.services.kept import check_kept
 from app.storage.database import Database
+from app.storage.sinks.base import NO_KINDS, Kinds
 from app.storage.sinks.registry import choose
 from app.storage.sinks.vector_table import Target, Vector, VectorTable, Written
-from app.storage.sinks.writing import whole
+from app.storage.sinks.writing import check_output, whole
 
 RESULTS = ("key", "status", "code", "error", "tokens", "output")
 """Columns of a job's results."""
+
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("key", "status", "code", "error"), "text"),
+    "tokens": "int",
+}
 
 Rows = Generator[Mapping[str, Any], None, None]
 
@@ -33,6 +40,12 @@ class Exported:
     format: str
     rows: int
     size_bytes: int
+
+
+def check_file(output: str, format: str | None, *, force: bool) -> None:  # noqa: A002
+    """UsageError, UnknownName: no rows can be written into `output`; see `check_output`."""
+    choose(output, format)
+    check_output(output, force=force)
 
 
 class Exporting:
@@ -51,9 +64,14 @@ class Exporting:
         """A job's results so far, in order, into the file `output`; `-` is standard output.
 
         `format` None: by the file's ending, else JSONL. The file is there as a whole or not at all.
-        StateConflict: they are no longer kept.
+        A format of columns has one for each field of the output: `output.text`. StateConflict: they
+        are no longer kept.
         """
         check_kept(job)
+        if choose(output, format).columnar:
+            with made.flat_results(self._database, job) as (kinds, rows):
+                names = [*RESULTS[:-1], *kinds]
+                return _written(rows, names, output, format, told, _KINDS | kinds)
         return _written(made.results(self._database, job.id), RESULTS, output, format, told)
 
     def vectors(self, collection: str) -> Rows:
@@ -108,17 +126,22 @@ def _numbers(rows: Iterator[tuple[str, int, bytes, str, list[float]]]) -> Iterat
         yield Vector(key, piece, np.asarray(numbers, dtype=np.float32))
 
 
+def _closed(rows: Iterator[Any]) -> AbstractContextManager[Any]:
+    return closing(rows) if isinstance(rows, Generator) else nullcontext()
+
+
 def _written(
-    rows: Rows,
+    rows: Iterator[Mapping[str, Any]],
     columns: Sequence[str],
     output: str,
     format_: str | None,
     told: Told,
+    kinds: Kinds = NO_KINDS,
 ) -> Exported:
     sink = choose(output, format_)
     count, size_bytes = 0, 0
-    with closing(rows), whole(output) as stream:
-        for block, rows_in_it in sink.blocks(rows, columns):
+    with _closed(rows), whole(output) as stream:
+        for block, rows_in_it in sink.blocks(rows, columns, kinds):
             stream.write(block)
             count += rows_in_it
             size_bytes += len(block)

@@ -7,11 +7,11 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from app.domain.jobs import Job
-from app.domain.waiting import Waiting, waiting
+from app.domain.waiting import Waiting, held_by_conditions
 from app.storage.after_store import AfterStore
 
 
 def held_back(tx: Connection, job: Job, now: datetime) -> Waiting | None:
     """Why the job may not run at `now`; None: it may. Asks nothing of a job without conditions."""
     keys = AfterStore(tx).uncompleted(job.after) if job.after else ()
-    return waiting(job, keys, now)
+    return held_by_conditions(job, keys, now)

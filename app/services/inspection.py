@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,13 +15,14 @@ from app.domain.routing import HEALTHY
 from app.domain.throttle.kv import Kv
 from app.domain.throttle.readings import Reading
 from app.domain.throttle.values import Reason
+from app.domain.waiting import Waiting
 from app.errors import NotFound
 from app.services import made
-from app.services.claiming import claimable, places_for
-from app.services.holding import held_back
+from app.services.claiming import places_for
 from app.services.pools import Pools, current
+from app.services.pools.now import PoolState
 from app.services.rates import with_budget_left
-from app.services.room import batch_limit
+from app.services.waits import reasons
 from app.storage.chunk_store import ChunkStore
 from app.storage.database import Database
 from app.storage.job_store import JobStore
@@ -46,10 +47,15 @@ class JobView:
     limit: int
     limit_reason: str
     failures: dict[str, int]
-    waits: str | None = None
-    """Why nothing of it may be claimed though its state allows it; None: nothing holds it back."""
+    why: Waiting | None = None
+    """Why nothing of it is worked on; None: something is, or the job is over."""
     outlook: Outlook | None = None
     """When it is done, beside its deadline; None: it has none, or nothing tells yet."""
+
+    @property
+    def waits(self) -> str | None:
+        """Why, in words."""
+        return None if self.why is None else str(self.why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,20 +102,23 @@ class Inspection:
                 raise NotFound(f"no job with key or id {reference!r}; see `giveway jobs list`")
             progress = ProgressStore(tx).progress([job.id])[job.id]
             failures = ResultStore(tx).failure_codes(job.id) if progress.failed else {}
-            held = held_back(tx, job, clock.now()) if claimable(job) else None
+            why = reasons(tx, self._pools, [job]).get(job.id)
             due = TurnStore(tx).due_of(job.id, job.pool) if job.deadline_at else None
         seen = None if due is None else outlook(due, progress.in_flight, clock.now())
         limit, reason = self._limit_of(job.pool)
-        waits = None if held is None else str(held)
-        return JobView(job, progress, limit, reason, failures, waits, seen)
+        return JobView(job, progress, limit, reason, failures, why, seen)
 
-    def held_back(self, pool: str, most: int = 20) -> list[tuple[Job, str]]:
-        """The pool's jobs that could run but for what holds them back, and what that is."""
+    def reasons(self, jobs: Sequence[Job]) -> dict[int, Waiting]:
+        """By id, why nothing of a job is worked on; those over or at work are not in it."""
         with self._database.transaction() as tx:
-            jobs = JobStore(tx).conditional(pool, most)
-            now = clock.now()
-            held = [(job, held_back(tx, job, now)) for job in jobs]
-        return [(job, str(why)) for job, why in held if why is not None]
+            return reasons(tx, self._pools, jobs)
+
+    def held_back(self, pool: str, most: int = 20) -> list[tuple[Job, Waiting]]:
+        """The pool's oldest jobs that could run and do not, and why."""
+        with self._database.transaction() as tx:
+            jobs = JobStore(tx).claimable(pool, _MOST_OPEN)
+            found = reasons(tx, self._pools, jobs)
+        return [(job, found[job.id]) for job in jobs if job.id in found][:most]
 
     def deliveries(self, job_id: int) -> list[dict[str, Any]]:
         """What was told to the job's webhook, or is to be; oldest first."""
@@ -150,8 +159,6 @@ class Inspection:
             pool = current(tx, pool, row)
             occupancy = limits.occupancy(name)
             reading = RequestStore(tx).reading(name, pool.policy, row.now)
-        people = occupancy.interactive_total + occupancy.queued
-        limit = batch_limit(pool, row, people)
         is_old = row.state.valid_until is None or row.now > row.state.valid_until
         return PoolView(
             name=name,
@@ -160,7 +167,7 @@ class Inspection:
             reserve=pool.bounds.reserve,
             batch_min=pool.bounds.batch_min,
             batch_max=pool.bounds.ceiling,
-            limit=limit,
+            limit=PoolState(pool, row, occupancy).limit,
             reason=Reason.STALE if is_old else row.state.reason,
             pressure=row.pressure,
             target_p95_ms=pool.policy.target_p95_ms,
@@ -191,14 +198,11 @@ class Inspection:
             row = limits.read(name)
             if row is None:
                 return []
-            pool = current(tx, pool, row)
             occupancy = limits.occupancy(name)
-            people = occupancy.interactive_total + occupancy.queued
-            taken = occupancy.batch_total + occupancy.interactive_total
-            limit = batch_limit(pool, row, people)
-            pool = with_budget_left(tx, pool)
-            if occupancy.batch_total >= limit or taken >= pool.bounds.total:
+            now = PoolState(current(tx, pool, row), row, occupancy)
+            if now.batch_places <= 0:
                 return []
+            pool = with_budget_left(tx, now.pool)
             ids = {
                 one.job_id
                 for one in TurnStore(tx).candidates(name, 1)
@@ -221,6 +225,10 @@ class Inspection:
     def results(self, job_id: int) -> Iterator[dict[str, Any]]:
         """Every result of a job, streamed: key, status, code, error, tokens, output."""
         return made.results(self._database, job_id)
+
+    def results_with_items(self, job_id: int) -> Iterator[dict[str, Any]]:
+        """The same, with each item's fields as `payload`."""
+        return made.results_with_items(self._database, job_id)
 
     def _limit_of(self, pool: str) -> tuple[int, str]:
         if pool not in self._pools.by_name:

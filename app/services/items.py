@@ -18,11 +18,13 @@ from app.storage.item_store import Row
 from app.storage.sources.base import Asked, Place, ReadOptions, Record
 from app.storage.sources.faults import named
 from app.storage.sources.file_origin import FilePlace
-from app.storage.sources.origins import place_of
-from app.storage.sources.reading import Reading, Report
+from app.storage.sources.origins import STDIN, is_stream, place_of, resolved
+from app.storage.sources.reading import Judge, Reading, Report
 from app.storage.sources.spooling import RowSpool, file_hash, spooled
 
-STDIN = "standard input"
+SHOWN_STDIN = "standard input"
+_NAMELESS = ("/dev/", "/proc/")
+"""Where the names of pipes that have none are: another one next time."""
 _TOLD_EVERY = 1000
 
 Told = Callable[[int], object]
@@ -62,6 +64,11 @@ class SourceItems:
     def tell(self, reading: Told, loading: Told) -> None:
         """Tell these from now on how far it is."""
         self._told_reading, self._told_loading = reading, loading
+
+    def refuse(self, judge: Judge | None) -> None:
+        """From now on a record is a bad line where `judge` says why its payload cannot be an item;
+        a spool that is there stays as it is."""
+        self._reading.judge = judge
 
     def content_hash(self) -> bytes:
         """16 bytes for the content, the fields chosen, the format and the strictness."""
@@ -184,13 +191,18 @@ def opened_items(
     reading: Told = untold,
     loading: Told = untold,
 ) -> Iterator[SourceItems]:
-    """The items of `asked`; `-` is standard input, copied to a file that is removed again.
+    """The items of `asked`. What can be read only once (`-`, which is standard input, a pipe) is
+    copied to a file that is removed again.
 
     `folder` is where such copies go; None: the machine's own place for them.
     """
-    place: Place
-    with _on_disk(asked.uri, folder) as copy:
-        place = place_of(asked) if copy is None else FilePlace(copy, STDIN, known_as="-")
+    place = place_of(asked)
+    uri = resolved(asked.uri)
+    if is_stream(uri):
+        place.check(options)  # Before somebody waits for what is coming.
+    with _on_disk(uri, folder) as copy:
+        if copy is not None:
+            place = FilePlace(copy, SHOWN_STDIN if uri == STDIN else uri, known_as=_known_as(uri))
         items = SourceItems(place, options, folder, reading, loading)
         try:
             yield items
@@ -200,12 +212,21 @@ def opened_items(
 
 @contextmanager
 def _on_disk(uri: str, folder: Path | None) -> Iterator[Path | None]:
-    if uri != "-":
+    if not is_stream(uri):
         yield None
         return
     there = folder if folder is not None and folder.is_dir() else Path(tempfile.gettempdir())
-    copy = spooled(sys.stdin.buffer, there)
+    if uri == STDIN:
+        copy = spooled(sys.stdin.buffer, there)
+    else:
+        with named(uri), Path(uri).open("rb") as stream:
+            copy = spooled(stream, there)
     try:
         yield copy.path
     finally:
         copy.path.unlink(missing_ok=True)
+
+
+def _known_as(uri: str) -> str:
+    path = Path(uri).absolute()
+    return STDIN if uri == STDIN or str(path).startswith(_NAMELESS) else str(path)

@@ -49,6 +49,10 @@ class Launching:
         """Submit with items that are open already; doing it again is harmless."""
         return self._submission.submit(self.request(template, key, items), items)
 
+    def check(self, template: JobTemplate, key: str | None, items: SourceItems) -> None:
+        """Raise what `submit` would raise: see `Submission.check`. Writes nothing."""
+        self._submission.check(self.request(template, key, items), items)
+
     def request(self, template: JobTemplate, key: str | None, items: SourceItems) -> JobRequest:
         """What is asked for, as of now. BadParams, UnknownName, UsageError."""
         kind = kind_named(template.kind)

@@ -6,7 +6,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from uuid import UUID
 
 from app import clock
 from app.domain.chunks import Lease
@@ -14,7 +13,6 @@ from app.errors import GivewayError
 from app.inference.cancel import Cancel
 from app.storage.database import Database
 from app.storage.lease_store import LeaseStore
-from app.storage.request_store import RequestStore
 from app.storage.yield_store import YieldStore
 
 log = logging.getLogger(__name__)
@@ -61,7 +59,6 @@ class Leases:
         self.lease_s = lease_s
         self._heartbeat_s = heartbeat_s
         self._chunks: dict[Ref, Held] = {}
-        self._requests: dict[UUID, Cancel] = {}
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
@@ -81,32 +78,14 @@ class Leases:
             with self._lock:
                 self._chunks.pop(held.ref, None)
 
-    @contextmanager
-    def keep_request(self, request_id: UUID) -> Iterator[Cancel]:
-        """Keep an interactive request's place for as long as the block runs.
-
-        What it gives is set once nobody waits for the request any more.
-        """
-        gone = Cancel()
-        with self._lock:
-            self._requests[request_id] = gone
-        self._start()
-        try:
-            yield gone
-        finally:
-            with self._lock:
-                if self._requests.get(request_id) is gone:
-                    del self._requests[request_id]
-
     def beat(self) -> None:
         """Extend everything once, and learn which leases are lost and which must yield."""
         with self._lock:
-            chunks, requests = dict(self._chunks), list(self._requests)
-        if not chunks and not requests:
+            chunks = dict(self._chunks)
+        if not chunks:
             return
         with self._database.transaction() as tx:
             standing = LeaseStore(tx).extend(list(chunks), self.lease_s)
-            RequestStore(tx).extend(requests, self.lease_s)
         for ref, held in chunks.items():
             if ref not in standing:
                 held.lost = True
@@ -116,17 +95,13 @@ class Leases:
                 held.close.set()
 
     def look(self, worker: str) -> None:
-        """Learn at once which streaming calls must give their place back, and who is gone."""
+        """Learn at once which streaming calls must give their place back."""
         with self._lock:
             streaming = {ref: held for ref, held in self._chunks.items() if held.streams}
-            requests = dict(self._requests)
-        if not streaming and not requests:
+        if not streaming:
             return
         with self._database.transaction() as tx:
-            asked = YieldStore(tx).asked_to_yield(worker) if streaming else []
-            gone = RequestStore(tx).cancelled(list(requests)) if requests else []
-        for request_id in gone:
-            requests[request_id].set()
+            asked = YieldStore(tx).asked_to_yield(worker)
         for ref in asked:
             if ref in streaming:
                 streaming[ref].yield_requested = True

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import json
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from tempfile import TemporaryFile
 from typing import Any
 
+from app.domain.flattening import Kind, column_kinds, flattened
+from app.domain.jobs import Job
 from app.domain.results import Item
 from app.errors import NotFound
 from app.storage.database import Database
@@ -51,6 +56,43 @@ def items_of(database: Database, collection_id: int) -> Generator[Row, None, Non
         _BEFORE_ALL,
         lambda row: (row[0], 0),
     )
+
+
+def results_with_items(database: Database, job_id: int) -> Generator[dict[str, Any], None, None]:
+    """The same, with each item's fields as `payload`."""
+    rows = paged(
+        database, lambda tx, seq: ResultStore(tx).with_items(job_id, seq), 0, lambda row: row[0]
+    )
+    return (row for _, row in rows)
+
+
+@contextmanager
+def flat_results(
+    database: Database, job: Job
+) -> Iterator[tuple[dict[str, Kind], Iterator[dict[str, Any]]]]:
+    """The same with the output as columns of its own, and what those columns are. They are looked
+    through first, in a file beside, since the last row may have another field than the first."""
+    single = is_single(job)
+    with TemporaryFile() as beside:
+
+        def spooled() -> Iterator[dict[str, Any]]:
+            for row in results(database, job.id):
+                beside.write(json.dumps(row).encode() + b"\n")
+                yield _flat(row, single=single)
+
+        kinds = column_kinds(spooled())
+        beside.seek(0)
+        rows = (json.loads(line) for line in beside)
+        yield kinds, ({**row, **_flat(row, single=single)} for row in rows)
+
+
+def is_single(job: Job) -> bool:
+    """Whether lists in its outputs are of repeats, and each has one."""
+    return job.kind == "evaluate" and job.params.get("repeats", 1) == 1
+
+
+def _flat(row: Mapping[str, Any], *, single: bool) -> dict[str, Any]:
+    return flattened(row["output"], "output", single=single)
 
 
 def vectors(

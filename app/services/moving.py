@@ -8,8 +8,9 @@ from sqlalchemy import Connection
 
 from app.domain.routing import Choice, answers_for, batch_roles, chosen
 from app.errors import LeaseLost
-from app.services.claiming import Claimed, at_endpoints
+from app.services.claiming import Claimed
 from app.services.pools import Pool, current
+from app.services.pools.now import at_endpoints
 from app.services.rates import with_budget_left
 from app.storage.lease_store import LeaseStore
 from app.storage.limit_store import LimitStore

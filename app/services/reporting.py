@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from app.domain.events import SCALING
 from app.domain.reports import (
     BacklogReport,
+    BatchPoint,
     EndpointReport,
     ErrorReport,
     JobReport,
@@ -19,16 +20,25 @@ from app.domain.reports import (
     PoolReport,
     Report,
 )
-from app.services.pool_now import pool_now
+from app.domain.routing import EndpointSpec
+from app.domain.waiting import Waiting
 from app.services.pools import Pool, Pools
+from app.services.pools.now import pool_now
 from app.services.waiting import requests_in
+from app.services.waits import reasons
 from app.storage.database import Database
+from app.storage.endpoint_store import EndpointStore
 from app.storage.event_store import EventStore
 from app.storage.gauge_store import Backlog, EndpointGauges, GaugeStore, PoolGauges
+from app.storage.job_store import JobStore
 from app.storage.report_store import ReportStore, Row, Span
 from app.storage.scaler_store import ScalerStore
 
 COLUMNS = 60
+_SHORTEST_S = 60.0
+"""A report that begins with the first thing that happened is of so long at least."""
+_BEFORE_S = 1.0
+"""So much earlier, so that the first thing itself is in it."""
 _MOST_JOBS = 100
 _MOST_EVENTS = 500
 _MOST_OF_SCALING = 100
@@ -45,10 +55,13 @@ class _Read:
     wanted: Mapping[str, int]
     people: Sequence[Row]
     limits: Sequence[Row]
+    items: Sequence[Row]
+    priced: frozenset[str]
     calls: Sequence[Row]
     busy: Sequence[Row]
     errors: Sequence[Row]
     jobs: Sequence[Row]
+    why: Mapping[int, Waiting]
     failed: Sequence[Row]
     events: Sequence[Row]
     scaling: Sequence[Row]
@@ -62,12 +75,13 @@ class Reporting:
         self._pools = pools
         self._micro_batch_items = micro_batch_items
 
-    def report(self, since_s: float) -> Report:
-        """The last `since_s` seconds. The number of statements does not depend on what is there."""
-        read = self._read(since_s)
+    def report(self, since_s: float, *, from_first: bool = False) -> Report:
+        """The last `since_s` seconds; `from_first`: from the first thing on that happened in them.
+        The number of statements does not depend on what is there."""
+        read = self._read(since_s, from_first=from_first)
         return Report(
             at=read.span.until,
-            since_s=since_s,
+            since_s=(read.span.until - read.span.since).total_seconds(),
             column_s=read.span.column_s,
             pools=[
                 self._pool(read, pool)
@@ -81,9 +95,12 @@ class Reporting:
             scaling=list(read.scaling),
         )
 
-    def _read(self, since_s: float) -> _Read:
+    def _read(self, since_s: float, *, from_first: bool) -> _Read:
         with self._database.snapshot() as tx:
             store, gauges = ReportStore(tx), GaugeStore(tx)
+            first_s = store.first_s(since_s) if from_first else None
+            if first_s is not None:
+                since_s = min(since_s, max(first_s + _BEFORE_S, _SHORTEST_S))
             span = store.span(since_s, COLUMNS, list(self._pools.by_name))
             jobs = store.jobs(span, _MOST_JOBS)
             pools, endpoints = gauges.pools(), gauges.endpoints()
@@ -100,14 +117,22 @@ class Reporting:
                 wanted={pool: one.wanted for pool, one in ScalerStore(tx).all().items()},
                 people=store.people(span, targets),
                 limits=store.limits(span),
+                items=store.items(span),
+                priced=self._priced(EndpointStore(tx).added(draining=True)),
                 calls=store.endpoints(span),
                 busy=store.busy(span),
                 errors=store.errors(span),
                 jobs=jobs,
+                why=reasons(tx, self._pools, JobStore(tx).all_of([job["id"] for job in jobs])),
                 failed=store.failed_items([job["id"] for job in jobs if job["failed"]]),
                 events=EventStore(tx).recent(since_s, _MOST_EVENTS),
                 scaling=EventStore(tx).recent(since_s, _MOST_OF_SCALING, SCALING),
             )
+
+    def _priced(self, added: Sequence[EndpointSpec]) -> frozenset[str]:
+        """Names of the endpoints, declared or `added`, that have prices."""
+        specs = [*self._pools.endpoints, *added]
+        return frozenset(spec.name for spec in specs if spec.input_price or spec.output_price)
 
     def _pool(self, read: _Read, pool: Pool) -> PoolReport:
         now = read.pools[pool.name]
@@ -138,6 +163,11 @@ class Reporting:
             limits=[
                 LimitPoint(row["part"], row["limit"], row["pressure"], row["reason"])
                 for row in read.limits
+                if row["pool"] == pool.name
+            ],
+            batch_over_time=[
+                BatchPoint(row["part"], row["items"], row["items"] / read.span.column_s)
+                for row in read.items
                 if row["pool"] == pool.name
             ],
         )
@@ -172,7 +202,14 @@ def _endpoints(read: _Read) -> list[EndpointReport]:
         busy[row["endpoint"]][row["part"]] = row["seconds"]
     known = {one.name: one for one in read.endpoints}
     return [
-        _endpoint(name, known.get(name), done.get(name), busy.get(name, {}), read.span)
+        _endpoint(
+            name,
+            known.get(name),
+            done.get(name),
+            busy.get(name, {}),
+            read.span,
+            priced=name in read.priced,
+        )
         for name in [*known, *(name for name in done if name not in known)]
     ]
 
@@ -183,6 +220,8 @@ def _endpoint(
     done: Row | None,
     busy: Mapping[int, float],
     span: Span,
+    *,
+    priced: bool,
 ) -> EndpointReport:
     places = now.max_concurrency if now else None
     finished, failed = (done["finished"], done["failed"]) if done else (0, 0)
@@ -198,7 +237,7 @@ def _endpoint(
         pool=now.pool if now else (done["pool"] if done else ""),
         kind=now.kind if now else None,
         role=now.role if now else None,
-        state=now.state if now else "removed",
+        state=now.health.word if now else "removed",
         max_concurrency=places,
         batch_in_flight=now.batch if now else 0,
         interactive_in_flight=now.interactive if now else 0,
@@ -212,6 +251,7 @@ def _endpoint(
         completion_tokens=done["completion_tokens"] if done else 0,
         rough_tokens=done["rough_tokens"] if done else 0,
         money=done["money"] if done else 0.0,
+        priced=priced,
     )
 
 
@@ -219,7 +259,15 @@ def _jobs(read: _Read) -> list[JobReport]:
     codes: dict[int, dict[str, int]] = defaultdict(dict)
     for row in read.failed:
         codes[row["job_id"]][row["code"]] = row["n"]
-    return [JobReport(**row, failed_by_code=codes.get(row["id"], {})) for row in read.jobs]
+    return [
+        JobReport(
+            **row,
+            failed_by_code=codes.get(row["id"], {}),
+            waits=None if (why := read.why.get(row["id"])) is None else why.words,
+            waits_code=None if why is None else why.code.value,
+        )
+        for row in read.jobs
+    ]
 
 
 def _errors(read: _Read) -> list[ErrorReport]:

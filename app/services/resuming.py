@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from app.domain.cleaning import is_blank
 from app.domain.inference import ChatReply, ChatRequest
 from app.domain.pricing import money
 from app.domain.resuming import (
@@ -21,7 +22,7 @@ from app.domain.resuming import (
 )
 from app.domain.routing import EndpointSpec, serving
 from app.errors import BadParams
-from app.inference.replies import SoFar
+from app.inference.streaming import SoFar
 from app.kinds.base import Call, Unit
 from app.services.work import Closed, Work
 
@@ -64,7 +65,8 @@ class Resumable:
         usage, text = so_far.usage(self.sent), so_far.text
         made = usage.completion_tokens
         before = None if anew(self.before, text, self.kind) else self.before
-        if so_far.reason is not None or is_whole(self.request, before, made):
+        has_text = before is not None or not is_blank(text)
+        if has_text and (so_far.reason is not None or is_whole(self.request, before, made)):
             return ChatReply(text, so_far.reason or "length", usage, self.request.model)
         kept = None
         if not so_far.reasons:

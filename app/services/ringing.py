@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.domain.sharing import shared, uneven
+from sqlalchemy import Connection
+
+from app.domain.sharing import Candidate, shared, uneven
+from app.services.claiming import room_for
 from app.services.doorbell import Doorbell
 from app.services.pools import Pool, Pools, current
-from app.services.room import batch_limit
+from app.services.pools.now import PoolState
+from app.services.rates import with_budget_left
 from app.storage.database import Database
-from app.storage.limit_store import LimitStore
+from app.storage.limit_store import LimitStore, Occupancy
 from app.storage.turn_store import TurnStore
 
 
@@ -40,17 +44,24 @@ class Ringing:
                 return []
             pool = current(tx, pool, row)
             occupancy = LimitStore(tx).occupancy(pool.name)
-            people = occupancy.interactive_total + occupancy.queued
-            limit = batch_limit(pool, row, people)
-            places = min(
-                limit - occupancy.batch_total,
-                pool.bounds.total - occupancy.batch_total - occupancy.interactive_total,
-            )
+            places = PoolState(pool, row, occupancy).batch_places
             if places <= 0:
                 return []
-            store = TurnStore(tx)
-            candidates = store.candidates(pool.name, places)
-            if uneven(candidates):
-                used = store.used(pool.name)
-                candidates = [replace(one, used_s=used.get(one.job_id)) for one in candidates]
+            candidates = candidates_for(tx, with_budget_left(tx, pool), occupancy, places)
         return [(job.job_id, job.kind) for job in shared(places, candidates)]
+
+
+def candidates_for(
+    tx: Connection, pool: Pool, occupancy: Occupancy, places: int
+) -> list[Candidate]:
+    """Who could use `places` now: none whose endpoints have no room, so that no ring is in vain."""
+    store = TurnStore(tx)
+    candidates = []
+    for one in store.candidates(pool.name, places):
+        room = room_for(one, pool, occupancy)
+        if room is None or room > 0:
+            candidates.append(one if room is None else replace(one, ready=min(one.ready, room)))
+    if uneven(candidates):
+        used = store.used(pool.name)
+        candidates = [replace(one, used_s=used.get(one.job_id)) for one in candidates]
+    return candidates

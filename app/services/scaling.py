@@ -15,8 +15,8 @@ from app.domain.autoscale import Load, Rules, Scale, State, is_scaled, scale
 from app.domain.events import Observer, ScaledIn, ScaledOut, ScaleFailed
 from app.domain.routing import PRIMARY
 from app.services.hooks import Told, run_hook
-from app.services.pool_now import pool_now
 from app.services.pools import Pools
+from app.services.pools.now import pool_now
 from app.services.waiting import requests_in
 from app.storage.database import Database
 from app.storage.gauge_store import Backlog, EndpointGauges, GaugeStore, PoolGauges

@@ -11,7 +11,7 @@ from app import clock
 from app.domain.inference import EmbedReply, EmbedRequest
 from app.domain.requests import NewRequest
 from app.errors import CollectionConflict, NotFound, Unavailable
-from app.services.interactive import Answered
+from app.services.people.tickets import Answered
 from app.services.pools import Pools, pool_for
 from app.storage.database import Database
 from app.storage.vector_store import Collection, Vectors, VectorStore

@@ -140,6 +140,8 @@ def output_of(reply: Answer) -> Any:
     output: dict[str, Any] = {"text": text.text, "finish_reason": reply.finish_reason}
     if text.flags:
         output["cleaned"] = ",".join(sorted(text.flags))
+    if reply.tool_calls:
+        output["tool_calls"] = [dict(call) for call in reply.tool_calls]
     return output
 
 

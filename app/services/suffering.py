@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection
 
 from app import errors
+from app.domain.blame import Blame
 from app.domain.events import JobSteered, Observer
 from app.domain.jobs import OPEN, Job, JobState
 from app.domain.outcomes import (
@@ -26,6 +27,7 @@ from app.domain.outcomes import (
 from app.domain.retry import may_retry
 from app.domain.routing import another_does, serving
 from app.kinds.base import Unit
+from app.services.blaming import Blaming
 from app.services.chunk_writes import ChunkWrites
 from app.services.pools import Pools, present
 from app.services.standing import SPEAKING, Rules, judged
@@ -40,6 +42,7 @@ class Suffering:
 
     database: Database
     pools: Pools
+    blaming: Blaming
     writes: ChunkWrites
     rules: Rules
     observer: Observer
@@ -50,9 +53,11 @@ class Suffering:
 
         Raises LeaseLost.
         """
-        elsewhere = self._judge(work, batch, error)
+        again = not self.blaming.suspects(work.lease.job_id).isdisjoint(_seqs(batch))
+        blame = self.blaming.whose(work, batch, error)
+        elsewhere, cool_s = self._judge(work, batch, error, blame)
         writes = self.writes
-        match consequence(error, len(batch), work.lease.attempt):
+        match consequence(error, len(batch), work.lease.attempt, blame):
             case Bisect():
                 middle = len(batch) // 2
                 work.todo[:0] = [batch[:middle], batch[middle:]]
@@ -64,8 +69,10 @@ class Suffering:
                 else:
                     writes.fail(work, batch, code, reason)
             case Snooze(code, reason):
+                # The last one left must not be the first one that the endpoint is asked again.
+                behind_s = self.rules.retry.base_s + cool_s if again and not work.todo else 0.0
                 work.todo.insert(0, batch)
-                return writes.hand_back(work, code, 0.0, code, reason)
+                return writes.hand_back(work, code, behind_s, code, reason)
             case Wait(after_s, code, reason):
                 work.todo.insert(0, batch)
                 wait_s = 0.0 if self._another_serves(work) else after_s
@@ -83,9 +90,12 @@ class Suffering:
                 return ended
         return None
 
-    def _judge(self, work: Work, batch: Sequence[Unit], error: errors.EndpointError) -> bool:
+    def _judge(
+        self, work: Work, batch: Sequence[Unit], error: errors.EndpointError, blame: Blame
+    ) -> tuple[bool, float]:
         """Let all processes know how the endpoint stands now; whether another one does its work, or
-        will once it has cooled down.
+        will once it has cooled down, and for how long it is left alone. What the input caused says
+        nothing against the endpoint.
 
         A model that one endpoint does not have after all is a mistake in its declaration, which a
         person must put right.
@@ -94,13 +104,13 @@ class Suffering:
         name = claimed.endpoint.name
         model = claimed.job.model if claimed.stand_in else claimed.choice.model
 
-        def judge(tx: Connection) -> bool:
+        def judge(tx: Connection) -> tuple[bool, float]:
             now = present(tx, pool)
             may_move = not isinstance(error, errors.ModelMissing)
             elsewhere = may_move and another_does(
                 claimed.job.failover, model, name, now.endpoints, now.health
             )
-            judged(
+            verdict = judged(
                 tx,
                 name,
                 error,
@@ -111,10 +121,10 @@ class Suffering:
                 attempt=work.lease.attempt,
                 elsewhere=elsewhere,
             )
-            return elsewhere
+            return elsewhere, verdict.cool_s
 
-        if error.code not in SPEAKING:
-            return False
+        if error.code not in SPEAKING or blame is Blame.INPUT:
+            return False, 0.0
         return self.database.patiently(judge, self.patience_s)
 
     def _another_serves(self, work: Work) -> bool:
@@ -127,3 +137,7 @@ class Suffering:
             paused = JobStore(tx).move(job.id, OPEN, JobState.PAUSED, reason[:ERROR_LENGTH])
         if paused:
             self.observer.saw(JobSteered(job.id, JobState.PAUSED, reason.partition(":")[0]))
+
+
+def _seqs(batch: Sequence[Unit]) -> set[int]:
+    return {unit.item.seq for unit in batch}

@@ -6,7 +6,6 @@ that was sent while its settling got lost is sent twice, under the same id.
 
 from __future__ import annotations
 
-import binascii
 import logging
 import os
 import threading
@@ -14,12 +13,20 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import orjson
-from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
+from standardwebhooks.webhooks import Webhook
 
 from app import clock
 from app.domain.events import DeliveryGivenUp, Observer
 from app.domain.retry import RetryPolicy
-from app.domain.webhooks import FIRST_PAUSE_S, Again, GiveUp, Heard, after_attempt
+from app.domain.webhooks import (
+    FIRST_PAUSE_S,
+    Again,
+    GiveUp,
+    Heard,
+    after_attempt,
+    no_secret,
+    signing_key,
+)
 from app.inference.posting import Posted, post
 from app.storage.database import Database
 from app.storage.webhook_store import Delivery, WebhookStore
@@ -120,7 +127,7 @@ def _signer(variable: str) -> Webhook:
     secret = os.environ.get(variable)
     if not secret:
         raise ValueError(f"the control worker's environment has no {variable}")
-    try:
-        return Webhook(secret)
-    except (binascii.Error, EmptyWebhookSecretError):
-        raise ValueError(f"{variable} holds no secret: it wants whsec_ and base64") from None
+    key = signing_key(secret)
+    if key is None:
+        raise ValueError(no_secret(variable))
+    return Webhook(key)

@@ -6,6 +6,7 @@ JSON in its row.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +24,7 @@ from pydantic import (
 
 from app.domain.jobs import Failover
 from app.domain.moments import moment
+from app.domain.webhooks import no_secret, signing_key
 from app.domain.windows import Window, parsed
 from app.errors import UsageError
 from app.kinds.base import Kind, Params, checked, fields_of
@@ -198,6 +200,18 @@ def checked_template(raw: Mapping[str, Any]) -> JobTemplate:
     )
     check_asked(template.source.asked, template.source.options)
     _check_fields(template, kind, params)
+    return template
+
+
+def asked_template(raw: Mapping[str, Any]) -> JobTemplate:
+    """`raw` as `checked_template` has it, for whoever asks for it now: where the variable of the
+    signing secret is set here too, it holds one. A schedule is launched without that: a job is
+    worth more than the telling of its end. UsageError."""
+    template = checked_template(raw)
+    variable = None if template.webhook is None else template.webhook.secret_env
+    secret = os.environ.get(variable) if variable else None
+    if variable and secret and signing_key(secret) is None:
+        raise UsageError(no_secret(variable))
     return template
 
 

@@ -11,7 +11,7 @@ from app.services.budgets import paused_by_budget
 from app.services.claiming import claimable
 from app.services.holding import held_back
 from app.services.pools import Pools, current
-from app.services.room import batch_limit
+from app.services.pools.now import PoolState
 from app.storage.job_store import JobStore
 from app.storage.limit_store import LimitStore
 
@@ -35,12 +35,11 @@ def must_yield(tx: Connection, pools: Pools, job: Job, lease: Lease) -> str | No
     if paused_by_budget(tx, now, has_more=True):
         return JobState.PAUSED
     occupancy = limits.occupancy(pool.name)
-    people = occupancy.interactive_total + occupancy.queued
     pool = current(tx, pool, row)
     here = pool.health.get(lease.endpoint, HEALTHY)
     if here.cooling or here.is_dead or here.is_shut(job.model):
         return "endpoint"
-    limit = batch_limit(pool, row, people)
+    limit = PoolState(pool, row, occupancy).limit
     if occupancy.batch_total <= limit:
         return None
     return "yielded" if limits.rank(pool.name, job.id, lease.no) >= limit else None

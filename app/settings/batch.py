@@ -17,6 +17,9 @@ class BatchSettings(Group):
     chunk_items: Annotated[int, Field(ge=1, le=100_000)] = 512
     """Items leased together. Where each item needs calls of its own a chunk holds as many items as
     others have calls: chunk_items / micro_batch_items."""
+    chunk_s: Annotated[float, Field(ge=0, le=600)] = 20.0
+    """Work of a chunk where it is known how fast such jobs are, and the job is large enough; then
+    it holds more or fewer items than chunk_items. 0: always chunk_items."""
     micro_batch_items: Annotated[int, Field(ge=1, le=2048)] = 64
     micro_batch_tokens: Annotated[int, Field(ge=16)] = 16_384
     max_attempts: Count = 5

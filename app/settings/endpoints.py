@@ -37,6 +37,9 @@ class EndpointSettings(Group):
     connect_timeout_s: Positive = 5.0
     max_input_tokens: Annotated[int, Field(ge=16)] | None = None
     """Longest single input that the models take; None: not known."""
+    max_request_bytes: Annotated[int, Field(ge=1024)] = 10_000_000
+    """Longest request that the server, or the proxy before it, reads. An item that needs a longer
+    one is a bad line of its source."""
     requests_per_minute: Count | None = None
     """Of all processes together, in any 60 s. None: no budget."""
     tokens_per_minute: Count | None = None

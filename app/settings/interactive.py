@@ -15,6 +15,9 @@ class InteractiveSettings(Group):
     deadline_s: Positive = 120.0
     """A request that has waited longer than this is not started."""
     call_timeout_s: Positive = 120.0
+    processes: Count | None = None
+    """Interactive workers that `giveway up` and the compose file start; together they are as exact
+    as one. None: half as many as the machine has cores, at least 1 and at most 4 (compose: 1)."""
     result_ttl_s: Positive = 3600.0
     keep_requests_h: Positive = 48.0
     """Rows of interactive_requests older than this are pruned."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -108,6 +109,11 @@ class Settings(BaseSettings):
         return self.worker.interactive_concurrency or min(
             128, max(32, 4 * (sum(pool.total for pool in self.pools) + self._scaled_places))
         )
+
+    @property
+    def interactive_processes(self) -> int:
+        """Interactive workers on this machine."""
+        return self.interactive.processes or min(4, max(1, (os.cpu_count() or 1) // 2))
 
     @property
     def control_threads(self) -> int:

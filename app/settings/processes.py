@@ -30,6 +30,8 @@ class DatabaseSettings(Group):
     def _postgres_only(cls, url: SecretStr | None) -> SecretStr | None:
         if url is not None and url.get_secret_value().split("://")[0] not in _DATABASE_SCHEMES:
             raise ValueError("must begin with postgresql://; Giveway keeps its jobs in Postgres")
+        if url is not None and "@" in url.get_secret_value().partition("@")[2].partition("?")[0]:
+            raise ValueError("has more than one @; write one in a password as %40, and / as %2F")
         return url
 
 
@@ -84,3 +86,6 @@ class FlowerSettings(Group):
     user: str = "giveway"
     password: SecretStr | None = None
     """None: made by `giveway up` and kept in the data folder."""
+    broker_api: SecretStr | None = None
+    """Where RabbitMQ's management answers, for the lengths of its queues:
+    http://user:password@host:15672/api/. None: port 15672 of the broker, as its user."""

@@ -17,7 +17,9 @@ def shown(secret: SecretStr) -> str:
         host, port = parts.hostname, parts.port
     except ValueError:
         return MASK
-    if "://" not in value or not host:
+    # An @ after the host: a / ? or # in the password was not escaped, and what looks like host and
+    # port is a part of it.
+    if "://" not in value or not host or "@" in f"{parts.path}{parts.query}{parts.fragment}":
         return MASK
     who = ""
     if parts.username or parts.password:

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from app.domain.throttle.samples import nearest_rank
-from app.errors import ConfigError, MissingPart
+from app.extras import need
 from app.simulation.measure import counted
 from app.simulation.results import RunResult
 from app.simulation.run import Run
 from app.simulation.workloads import WARM_UP_S, workload
 
-SUFFIXES = (".png", ".svg")
 COLOURS = ("#0b6e4f", "#c8553d", "#28536b", "#a47e1b", "#7b4b94", "#5f6b6d", "#d17a22", "#3a86a8")
 _WINDOW_S = 15.0
 
 
-def check(path: Path) -> None:
-    """ConfigError: not a picture's name. MissingPart: matplotlib is not installed."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"{path}: a chart is a .png or an .svg file")
+def check() -> None:
+    """MissingPart: matplotlib is not installed."""
     _pyplot()
 
 
-def over_time(runs: Sequence[Run], path: Path) -> None:
+def over_time(runs: Sequence[Run], stream: BinaryIO, ending: str) -> None:
     """One column a workload (its first seed): limit and batch, x of people, batch work."""
     plt = _pyplot()
     names = list(dict.fromkeys(run.result.workload for run in runs))
@@ -48,7 +44,7 @@ def over_time(runs: Sequence[Run], path: Path) -> None:
     axes[1, 0].set_ylabel("people: P95, 1.0 = on target")
     axes[2, 0].set_ylabel("batch tokens per second")
     axes[0, 0].legend(fontsize=8, frameon=False)
-    _save(figure, path)
+    _save(figure, stream, ending)
 
 
 def _column(axes: Any, run: Run, colour: str) -> None:
@@ -71,7 +67,7 @@ def _column(axes: Any, run: Run, colour: str) -> None:
     axes[2].plot(times[seen], rate[seen], **style)
 
 
-def frontier(results: Sequence[RunResult], path: Path) -> None:
+def frontier(results: Sequence[RunResult], stream: BinaryIO, ending: str) -> None:
     """One panel a workload: people on target against batch work, a dot a policy (its median)."""
     plt = _pyplot()
     names = list(dict.fromkeys(result.workload for result in results))
@@ -91,7 +87,7 @@ def frontier(results: Sequence[RunResult], path: Path) -> None:
         panel.grid(alpha=0.25)
     axes[0, 0].set_ylabel("people on target")
     axes[0, 0].legend(fontsize=8, frameon=False)
-    _save(figure, path)
+    _save(figure, stream, ending)
 
 
 def medians(results: Sequence[RunResult]) -> Mapping[str, tuple[float, float]]:
@@ -110,20 +106,16 @@ def _colours(count: int) -> list[str]:
     return [COLOURS[i % len(COLOURS)] for i in range(count)]
 
 
-def _save(figure: Any, path: Path) -> None:
+def _save(figure: Any, stream: BinaryIO, ending: str) -> None:
     figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    figure.savefig(stream, format=ending.lower().removeprefix("."), dpi=110)
     _pyplot().close(figure)
 
 
 def _pyplot() -> Any:
-    try:
-        import matplotlib as mpl
-    except ImportError as error:
-        raise MissingPart(
-            "charts need matplotlib, which is not installed: pip install 'giveway[charts]'"
-        ) from error
+    need("charts need", "charts", ["matplotlib"])
+    import matplotlib as mpl
+
     mpl.use("Agg")
     # The same picture for the same figures: an SVG's ids and date would differ each time.
     mpl.rcParams["svg.hashsalt"] = "giveway"

@@ -53,6 +53,16 @@ class Database:
         self._engine: Engine | None = None
         self._pid = 0
 
+    @property
+    def reach(self) -> dict[str, Any]:
+        """How psycopg reaches the server, for connections that an event loop makes for itself."""
+        given = make_url(self._url).set(drivername="postgresql")
+        return {
+            "conninfo": given.render_as_string(hide_password=False),
+            "application_name": self._name,
+            "connect_timeout": 5,
+        }
+
     def __repr__(self) -> str:
         return f"Database({make_url(self._url).render_as_string(hide_password=True)})"
 
@@ -179,7 +189,7 @@ class Database:
         try:
             yield
         except OperationalError as error:
-            raise DatabaseUnavailable(f"Postgres does not answer: {_first_line(error)}") from error
+            raise DatabaseUnavailable(_said(error)) from error
         except NoConnectionLeft as error:
             raise DatabaseUnavailable(
                 f"all {self._connections} connections of this process were in use for {_OWN_S:g} s;"
@@ -213,6 +223,29 @@ def driver(connection: Connection) -> psycopg.Connection[Any]:
     raw = connection.connection.driver_connection
     assert isinstance(raw, psycopg.Connection)
     return raw
+
+
+_CUT_OFF = "57014"
+_LOCKED = "55P03"
+_NO_ROOM = "53"
+_UNDONE = "40"
+
+
+def _said(error: OperationalError) -> str:
+    """What an operational error of Postgres is: that it does not answer is only one of them."""
+    state, line = getattr(error.orig, "sqlstate", None) or "", _first_line(error)
+    if state == _CUT_OFF:
+        return (
+            f"Postgres cut a statement off: {line}; see statement_timeout of the role or the "
+            "database, and [database] statement_timeout_s"
+        )
+    if state == _LOCKED:
+        return f"Postgres did not wait longer for a lock: {line}; see lock_timeout of the role"
+    if state.startswith(_NO_ROOM):
+        return f"Postgres has no room: {line}"
+    if state.startswith(_UNDONE):
+        return f"Postgres undid a transaction: {line}"
+    return f"Postgres does not answer: {line}"
 
 
 def _first_line(error: DBAPIError) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -90,25 +90,7 @@ class EndpointStore:
 
     def standing(self, pool: str) -> list[Standing]:
         """The pool's endpoints as they stand, by name."""
-        rows = self._tx.execute(_STANDING, {"pool": pool})
-        return [
-            Standing(
-                row.name,
-                EndpointHealth(
-                    cooling=row.cooling,
-                    refusals=row.refusals,
-                    breaker=Breaker(row.breaker),
-                    openings=row.openings,
-                    spoils=row.spoils,
-                    draining=row.draining,
-                    slow=row.slow,
-                    pace=row.pace,
-                    wants_person=row.wants_person,
-                ),
-                spec_of(row.added),
-            )
-            for row in rows
-        ]
+        return standings(dict(row) for row in self._tx.execute(STANDING, {"pool": pool}).mappings())
 
     def added(self, *, draining: bool = False) -> list[EndpointSpec]:
         """Every endpoint that was added at run time, by name; `draining`: those too that are."""
@@ -160,7 +142,7 @@ class EndpointStore:
         Failures count from nought, unless they were of another task: a server that spoils vectors
         may chat quite well.
         """
-        self._tx.execute(_ANSWERED, {"name": name, "task": task})
+        self._tx.execute(ANSWERED, {"name": name, "task": task})
 
     def take_probes(self, lease_s: float) -> list[Due]:
         """Open endpoints whose time has come, half-open from now on, each for this caller alone.
@@ -196,6 +178,28 @@ class EndpointStore:
         )
 
 
+def standings(rows: Iterable[Mapping[str, Any]]) -> list[Standing]:
+    """What the rows of `STANDING` say."""
+    return [
+        Standing(
+            row["name"],
+            EndpointHealth(
+                cooling=row["cooling"],
+                refusals=row["refusals"],
+                breaker=Breaker(row["breaker"]),
+                openings=row["openings"],
+                spoils=row["spoils"],
+                draining=row["draining"],
+                slow=row["slow"],
+                pace=row["pace"],
+                wants_person=row["wants_person"],
+            ),
+            spec_of(row["added"]),
+        )
+        for row in rows
+    ]
+
+
 def document_of(spec: EndpointSpec) -> dict[str, Any]:
     """`spec` as it is kept in `added`."""
     return asdict(spec)
@@ -214,9 +218,10 @@ def spec_of(kept: Mapping[str, Any] | None) -> EndpointSpec | None:
     return EndpointSpec(**{**told, **listed, "limits": limits})
 
 
-_STANDING = text("""
+STANDING = text("""
     SELECT name, refusals, coalesce(cool_until > clock_timestamp(), false) AS cooling, breaker,
         openings, draining, slow, pace, added,
+        refusals > 0 OR openings > 0 OR failures > 0 AS doubted,
         CASE WHEN breaker <> 'closed' AND error_code = 'bad_reply' THEN failed_model END AS spoils,
         coalesce(error_code IN ('auth','quota_exhausted'), false) AS wants_person
     FROM endpoints WHERE pool = :pool ORDER BY name
@@ -245,7 +250,7 @@ _SUFFERED = text("""
     WHERE name = :name
 """)
 
-_ANSWERED = text("""
+ANSWERED = text("""
     UPDATE endpoints SET refusals = 0, openings = 0, cool_until = NULL,
         updated_at = clock_timestamp(),
         failures = CASE WHEN failed_task = :task THEN 0 ELSE failures END,

@@ -122,15 +122,16 @@ class JobStore:
             query = query.where(jobs.c.state.in_(list(states)))
         return [_job(row) for row in self._tx.execute(query).mappings()]
 
-    def conditional(self, pool: str, most: int) -> list[Job]:
-        """The pool's jobs that could run, and come after others or have a window; oldest first."""
+    def all_of(self, job_ids: Sequence[int]) -> list[Job]:
+        """Those of these jobs that are there, in no order."""
+        query = select(jobs).where(jobs.c.id.in_(list(job_ids)))
+        return [_job(row) for row in self._tx.execute(query).mappings()]
+
+    def claimable(self, pool: str, most: int) -> list[Job]:
+        """The pool's jobs that could run, oldest first."""
         query = (
             select(jobs)
-            .where(
-                jobs.c.pool == pool,
-                jobs.c.state.in_(list(CLAIMABLE)),
-                jobs.c.window.is_not(None) | (func.cardinality(jobs.c.after) > 0),
-            )
+            .where(jobs.c.pool == pool, jobs.c.state.in_(list(CLAIMABLE)))
             .order_by(jobs.c.id)
             .limit(most)
         )

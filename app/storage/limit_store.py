@@ -113,7 +113,7 @@ class LimitStore:
 
     def occupancy(self, pool: str) -> Occupancy:
         """Who is in flight now. Exact for as long as the pool's row is locked."""
-        rows = self._tx.execute(_OCCUPANCY, {"pool": pool}).all()
+        rows = self._tx.execute(OCCUPANCY, {"pool": pool}).all()
         return Occupancy(
             batch={row.endpoint: row.n for row in rows if row.what == "batch"},
             interactive={row.endpoint: row.n for row in rows if row.what == "interactive"},
@@ -211,7 +211,7 @@ _ROW = """
     FROM throttle_limits WHERE pool = :pool
 """
 
-_OCCUPANCY = text("""
+OCCUPANCY = text("""
     SELECT 'batch' AS what, endpoint, count(*) AS n FROM chunks
     WHERE state = 'leased' AND pool = :pool AND lease_until > clock_timestamp() GROUP BY endpoint
     UNION ALL

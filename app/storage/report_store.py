@@ -56,6 +56,16 @@ class ReportStore:
         row = self._tx.execute(_SPAN, {"since_s": since_s}).one()
         return Span(row.since, row.until, columns, tuple(pools))
 
+    def first_s(self, since_s: float) -> float | None:
+        """How many seconds ago the first thing happened within the last `since_s`; None: nothing
+        did."""
+        found = self._tx.execute(_FIRST, {"since_s": since_s}).scalar_one()
+        return None if found is None else float(found)
+
+    def items(self, span: Span) -> list[Row]:
+        """Items of batch that were answered, by pool and column."""
+        return self._rows(_ITEMS, _of(span))
+
     def people(self, span: Span, targets: Sequence[Targets]) -> list[Row]:
         """A row a pool and column, and a row a pool with column None for the whole span.
 
@@ -105,6 +115,24 @@ def _of(span: Span) -> dict[str, Any]:
 
 
 _SPAN = text("SELECT now() - make_interval(secs => :since_s) AS since, now() AS until")
+
+_FIRST = text("""
+    WITH edge AS MATERIALIZED (SELECT now() - make_interval(secs => :since_s) AS since)
+    SELECT CAST(extract(epoch FROM now() - least(
+        (SELECT min(computed_at) FROM throttle_decisions, edge WHERE computed_at > since),
+        (SELECT min(finished_at) FROM interactive_requests, edge WHERE finished_at > since),
+        (SELECT min(ended_at) FROM batch_calls, edge WHERE ended_at > since),
+        (SELECT min(at) FROM events, edge WHERE at > since))) AS float8)
+""")
+
+_ITEMS = text("""
+    SELECT pool, part, CAST(sum(items) AS bigint) AS items FROM (
+        SELECT pool, items,
+            CAST(floor(extract(epoch FROM ended_at - :since) / :column_s) AS int) AS part
+        FROM batch_calls WHERE pool = ANY(:pools)
+          AND ended_at > :since AND ended_at <= :until AND error_code IS NULL) calls
+    GROUP BY pool, part ORDER BY pool, part
+""")
 
 _PEOPLE = text("""
     WITH goals AS (

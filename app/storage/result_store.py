@@ -61,8 +61,15 @@ class ResultStore:
 
     def exported(self, job_id: int, after: int) -> list[tuple[int, dict[str, Any]]]:
         """A page of a job's results by seq, those after `after`: (seq, what is told of it)."""
+        return self._page(_EXPORTED, job_id, after)
+
+    def with_items(self, job_id: int, after: int) -> list[tuple[int, dict[str, Any]]]:
+        """The same, with the item's fields as `payload`."""
+        return self._page(_WITH_ITEMS, job_id, after)
+
+    def _page(self, statement: Any, job_id: int, after: int) -> list[tuple[int, dict[str, Any]]]:
         values = {"job_id": job_id, "after": after, "most": ROWS}
-        rows = (dict(row) for row in self._tx.execute(_EXPORTED, values).mappings())
+        rows = (dict(row) for row in self._tx.execute(statement, values).mappings())
         return [(row.pop("seq"), row) for row in rows]
 
 
@@ -99,6 +106,12 @@ _FAILURES = text("""
 _CODES = text("""
     SELECT coalesce(code, 'unknown') AS code, count(*) AS n FROM results
     WHERE job_id = :job_id AND status = 'failed' GROUP BY 1 ORDER BY 2 DESC
+""")
+
+_WITH_ITEMS = text("""
+    SELECT r.seq, i.key, i.payload, r.status, r.code, r.error, r.tokens, r.output FROM results r
+    JOIN items i ON i.job_id = r.job_id AND i.seq = r.seq
+    WHERE r.job_id = :job_id AND r.seq > :after ORDER BY r.seq LIMIT :most
 """)
 
 _EXPORTED = text("""

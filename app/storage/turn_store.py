@@ -8,9 +8,11 @@ from math import inf
 from sqlalchemy import Connection, text
 
 from app.domain.deadlines import Due
+from app.domain.jobs import Failover
 from app.domain.sharing import Candidate
 from app.domain.windows import Window, is_open
 from app.storage.after_store import BLOCKED
+from app.storage.worker_store import DOABLE
 
 
 class TurnStore:
@@ -22,7 +24,8 @@ class TurnStore:
     def candidates(self, pool: str, most: int) -> list[Candidate]:
         """Jobs of the pool with chunks that could be claimed now, each counted up to `most`.
 
-        Without those that come after others or are outside their window.
+        Without those that come after others, are outside their window, or are of a kind or model
+        that no running worker knows.
         """
         rows = self._tx.execute(_CANDIDATES, {"pool": pool, "most": most})
         return [
@@ -39,6 +42,9 @@ class TurnStore:
                 tenant_in_flight=int(row.tenant_in_flight),
                 waited_s=_waited_s(row.served_at, row.now),
                 tenant_waited_s=_waited_s(row.tenant_served_at, row.now),
+                key=row.key,
+                model=row.model,
+                failover=Failover(row.failover),
             )
             for row in rows
             if is_open(row.window and Window.from_json(row.window), row.now)
@@ -89,7 +95,8 @@ _CANDIDATES = text(f"""
         WHERE pool = :pool AND state IN ('ready','running') GROUP BY tenant
     )
     SELECT j.id AS job_id, j.kind, j.priority, j.weight, j.max_in_flight, j.deadline_at,
-           ready.n AS ready, j.tenant, j.window, clock_timestamp() AS now,
+           j.key, j.model, j.failover, ready.n AS ready, j.tenant, j.window,
+           clock_timestamp() AS now,
            j.served_at, served.at AS tenant_served_at,
            coalesce((SELECT n FROM held WHERE held.job_id = j.id), 0) AS in_flight,
            coalesce((SELECT sum(n) FROM held WHERE held.tenant = j.tenant), 0) AS tenant_in_flight
@@ -100,7 +107,7 @@ _CANDIDATES = text(f"""
               AND coalesce(c.not_before, now()) <= now() LIMIT :most) AS counted
     ) AS ready
     WHERE j.pool = :pool AND j.state IN ('ready','running') AND ready.n > 0
-      AND NOT {BLOCKED.replace("jobs.", "j.")}
+      AND NOT {BLOCKED.replace("jobs.", "j.")} AND {DOABLE}
 """)
 
 _FADES_S = 100.0

@@ -58,9 +58,14 @@ class VectorStore:
     def ensure(self, name: str, model: str) -> Collection:
         """The collection called `name`, made if need be. CollectionConflict: another model's."""
         self._tx.execute(_ENSURE, {"name": name, "model": model})
-        found = self.find(name)
+        found = self.check_model(name, model)
         assert found is not None
-        if found.model != model:
+        return found
+
+    def check_model(self, name: str, model: str) -> Collection | None:
+        """The collection called `name`, if there is one. CollectionConflict: another model's."""
+        found = self.find(name)
+        if found is not None and found.model != model:
             raise CollectionConflict(
                 f"collection {name!r} holds vectors of model {found.model!r}, not {model!r}; "
                 f"models are never mixed: use another --collection, or --model {found.model}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import Any
 
 from celery import Celery, signals
 
 from app import logs
+from app.declared.knowledge import about
 from app.errors import GivewayError
 from app.settings import load
 from app.wiring import Wiring
@@ -70,9 +72,12 @@ def _take_name(sender: str, instance: Any, **_: Any) -> None:
 
 
 @signals.worker_ready.connect(weak=False)
-def _take_over(**_: Any) -> None:
-    """What an earlier process of this name held is ours to give back, at once."""
+def _take_over(sender: Any = None, **_: Any) -> None:
+    """Tell what this worker can do; what an earlier process of its name held is ours to give back,
+    at once."""
     wiring: Wiring = celery.giveway
+    queues = list(sender.app.amqp.queues.consume_from) if sender is not None else list(NAMES)
+    wiring.presence.keep(about(queues, wiring.pools, os.environ))
     try:
         wiring.declare()
         taken = wiring.rescue.replace(wiring.worker_name)
@@ -83,8 +88,17 @@ def _take_over(**_: Any) -> None:
         log.warning("could not look for leases of an earlier worker: %s", error)
 
 
+@signals.worker_shutdown.connect(weak=False)
+def _leave(**_: Any) -> None:
+    """What became of the last requests is written before the process ends."""
+    wiring: Wiring = celery.giveway
+    if "interactive" in vars(wiring):
+        wiring.interactive.close()
+
+
 @signals.worker_shutting_down.connect(weak=False)
 def _stop_claiming(**_: Any) -> None:
     """TERM or INT: finish the checkpoint, hand the chunk back, claim nothing more."""
     wiring: Wiring = celery.giveway
     wiring.leases.stopping.set()
+    wiring.presence.leave()

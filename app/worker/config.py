@@ -61,7 +61,8 @@ def configuration(settings: Settings) -> dict[str, Any]:
         "task_acks_late": False,
         "task_reject_on_worker_lost": False,
         "task_track_started": True,
-        "task_send_sent_event": True,
+        # Only what a worker takes up is shown: a ring or a tick that expires is nothing to look at.
+        "task_send_sent_event": False,
         "worker_send_task_events": True,
         "worker_prefetch_multiplier": 1,
         "worker_cancel_long_running_tasks_on_connection_loss": False,

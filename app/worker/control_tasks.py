@@ -82,7 +82,10 @@ def register(app: Celery, wiring: Wiring) -> None:
 
     acts = (throttle, rescue, complete, prune, index, learn, probe, scale, schedule, launch, tell)
     for act in acts:
-        app.task(name=f"giveway.control.{act.__name__}", ignore_result=True)(_patient(act))
+        # Ticks say nothing new, a few a second: whoever watches would lose the night for them.
+        app.task(name=f"giveway.control.{act.__name__}", ignore_result=True, send_events=False)(
+            _patient(act)
+        )
 
 
 def _patient(act: Callable[[], dict[str, Any]]) -> Callable[[], dict[str, Any]]:

@@ -22,7 +22,7 @@ from app.errors import BadParams
 from app.wiring import Wiring
 
 if TYPE_CHECKING:
-    from app.services.interactive import Answered
+    from app.services.people.tickets import Answered
 
 _SHOWN = (
     "model",
@@ -65,6 +65,7 @@ class InteractiveTask(Task):
     Request = Discreet
     acks_late = True
     ignore_result = False
+    track_started = False  # One who waits asks for the answer, not for how far it is.
     resultrepr_maxsize = 256
 
 
@@ -124,8 +125,7 @@ def register(app: Celery, wiring: Wiring) -> None:
         new = _new(self.request.id, wiring, "chat", model, times, user, priority, max_tokens)
         answered = wiring.interactive.run(new, asked)
         assert isinstance(answered.reply, ChatReply)
-        reply = answered.reply
-        return Reply(answered, {"text": reply.text, "finish_reason": reply.finish_reason})
+        return Reply(answered, _content(answered.reply))
 
     @app.task(name="giveway.interactive.embed", base=InteractiveTask, bind=True)
     def embed(
@@ -146,6 +146,17 @@ def register(app: Celery, wiring: Wiring) -> None:
         answered = wiring.interactive.run(new, EmbedRequest(model, listed))
         assert isinstance(answered.reply, EmbedReply)
         return Reply(answered, {"vectors": answered.reply.vectors.tolist()})
+
+
+def _content(reply: ChatReply) -> dict[str, Any]:
+    """An answer, clean of what no terminal or database takes; `cleaned` says what was changed."""
+    text = cleaned(reply.text)
+    content: dict[str, Any] = {"text": text.text, "finish_reason": reply.finish_reason}
+    if text.flags:
+        content["cleaned"] = ",".join(sorted(text.flags))
+    if reply.tool_calls:
+        content["tool_calls"] = list(reply.tool_calls)
+    return content
 
 
 def _turns(prompt: str | None, messages: list[dict[str, str]] | None) -> tuple[Message, ...]:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from celery import Celery
 from celery.exceptions import TaskRevokedError
-from celery.exceptions import TimeoutError as NoResult
 
 from app import clock
 from app.domain.load import LoadPlan, LoadReport, Waited, arrivals, prompt, summary
 from app.errors import EndpointError
-from app.worker.interactive_tasks import facts
-from app.worker.queues import broker_priority
-from app.worker.results import close_backend
+from app.worker.asking import Sender, reply
+from app.worker.listening import Result
 
-MOST_IN_FLIGHT = 512
-"""Requests in flight, each with a thread; whoever comes after them waits, and the wait counts."""
-_LOOK_S = 1.0
+_LOOK_S = 0.5
+"""Every so often those are looked for who have waited too long."""
 
 
 def run_load(
@@ -32,15 +30,15 @@ def run_load(
 ) -> LoadReport:
     """Send every request at its time, wait for all answers, and say what people waited.
 
-    `on_finish` is told of each request as it ends, from the thread that waited for it. Setting
-    `stop` ends the sending and the waiting; the report is of what was over by then.
+    `on_finish` is told of each request as it ends, by the thread that sends or by the one that
+    listens. Setting `stop` ends sending and waiting; the report is of what was over by then.
     """
-    senders = _Senders(app, plan, on_finish, stop or threading.Event())
-    return senders.run()
+    load = _Load(app, plan, on_finish, stop or threading.Event())
+    return load.run()
 
 
-class _Senders:
-    """One run: a thread a request in flight, each with result connections of its own."""
+class _Load:
+    """One run: this thread sends, whoever waits; another one hears all results."""
 
     def __init__(
         self,
@@ -49,118 +47,121 @@ class _Senders:
         on_finish: Callable[[Waited], object],
         stop: threading.Event,
     ) -> None:
-        self._app = app
+        self._sender = Sender(app)
         self._plan = plan
         self._on_finish = on_finish
         self._stop = stop
-        self._lock = threading.Lock()
-        self._backends: list[Any] = []
+        self._changed = threading.Condition()
+        self._sent: dict[int, tuple[str, float]] = {}
+        """Of each that still waits: its task's id, and how late it was sent, in milliseconds."""
+        self._in_order: deque[tuple[int, float]] = deque()
         self._waits: list[Waited] = []
         self._started_s = 0.0
         self._started_at = 0.0
 
     def run(self) -> LoadReport:
-        due = arrivals(self._plan)
-        most = max(1, min(MOST_IN_FLIGHT, len(due)))
-        pool = ThreadPoolExecutor(most, "giveway-load", initializer=self._join)
         try:
-            self._warm_up()
+            with suppress(Exception):  # Then each request will say so.
+                self._sender.open()  # It is not what people should wait for.
             self._started_s, self._started_at = clock.monotonic_s(), clock.now().timestamp()
-            for number, due_s in enumerate(due):
-                if self._stop.wait(max(0.0, self._started_s + due_s - clock.monotonic_s())):
+            for number, due_s in enumerate(arrivals(self._plan)):
+                if self._stop.wait(max(0.0, due_s - self._now_s())):
                     break
-                pool.submit(self._request, number, due_s)
-        except BaseException:
-            self._stop.set()
-            raise
+                self._send(number, due_s)
+                self._leave(self._now_s())
+            self._wait()
         finally:
-            pool.shutdown(wait=True, cancel_futures=self._stop.is_set())
-            for backend in self._backends:
-                close_backend(backend)
-        wall_s = clock.monotonic_s() - self._started_s
-        return summary(self._plan, self._waits, wall_s)
+            self._sender.close()
+        wall_s = self._now_s()
+        with self._changed:
+            return summary(self._plan, self._waits, wall_s)
 
-    def _warm_up(self) -> None:
-        """The first connection to the broker is not what people should wait for."""
-        with suppress(Exception), self._app.connection_for_write() as connection:
-            connection.ensure_connection(max_retries=0, timeout=1)
+    def _now_s(self) -> float:
+        return clock.monotonic_s() - self._started_s
 
-    def _join(self) -> None:
-        """Celery keeps a result backend a thread; they are closed when all is over."""
-        with self._lock:
-            self._backends.append(self._app.backend)
+    def _wait(self) -> None:
+        """Until everybody has an answer or has left."""
+        while not self._stop.is_set():
+            self._leave(self._now_s())
+            with self._changed:
+                if not self._sent:
+                    return
+                self._changed.wait(_LOOK_S)
 
-    def _request(self, number: int, due_s: float) -> None:
-        late_s = clock.monotonic_s() - self._started_s - due_s
-        if self._stop.is_set():
+    def _leave(self, now_s: float) -> None:
+        """Who has waited for too long waits no more."""
+        while self._in_order and self._in_order[0][1] + self._plan.timeout_s <= now_s:
+            number, due_s = self._in_order.popleft()
+            with self._changed:
+                waits = self._sent.pop(number, None)
+            if waits is not None:
+                self._sender.give_up(waits[0])
+                self._over(due_s, waits[1], {}, "no_answer")
+
+    def _send(self, number: int, due_s: float) -> None:
+        late_ms = max(0.0, (self._now_s() - due_s) * 1000)
+        if late_ms >= self._plan.timeout_s * 1000:
+            return self._over(due_s, late_ms, {}, "no_answer")
+        self._in_order.append((number, due_s))
+        with self._changed:  # Its result may be there before `send` returns.
+            self._sent[number] = ("", late_ms)
+        try:
+            task_id = self._sender.send(
+                self._plan.kind,
+                self._asked(number, due_s),
+                self._plan.timeout_s,
+                partial(self._answered, number, due_s),
+            )
+        except Exception as error:  # noqa: BLE001 - every way to fail is counted by its name
+            with self._changed:
+                del self._sent[number]
+            return self._over(due_s, late_ms, {}, type(error).__name__)
+        with self._changed:
+            if number in self._sent:
+                self._sent[number] = (task_id, late_ms)
+        return None
+
+    def _asked(self, number: int, due_s: float) -> dict[str, Any]:
+        plan = self._plan
+        asked: dict[str, Any] = {"model": plan.model, "submitted_at": self._started_at + due_s}
+        if plan.user is not None:
+            asked["user"] = plan.user
+        if plan.kind == "chat":
+            return asked | {"prompt": prompt(plan, number), "max_tokens": plan.max_tokens}
+        return asked | {"texts": [prompt(plan, number)]}
+
+    def _answered(self, number: int, due_s: float, result: Result) -> None:
+        with self._changed:
+            waits = self._sent.pop(number, None)
+        if waits is None:
             return
         code: str | None = None
-        reply: dict[str, Any] = {}
+        answer: dict[str, Any] = {}
         try:
-            reply = self._answer(number, due_s)
-        except _Stopped:
-            return
-        except (NoResult, TaskRevokedError):
+            answer = reply(result)
+        except TaskRevokedError:
             code = "no_answer"
         except EndpointError as error:
             code = error.code
         except Exception as error:  # noqa: BLE001 - every way to fail is counted by its name
             code = type(error).__name__
-        latency_s = clock.monotonic_s() - self._started_s - due_s
-        late_ms = max(0.0, late_s * 1000)
+        self._over(due_s, waits[1], answer, code)
+
+    def _over(self, due_s: float, late_ms: float, answer: dict[str, Any], code: str | None) -> None:
+        latency_ms = (self._now_s() - due_s) * 1000
         # The worker counts from when it got the message; the difference is the way there.
-        way_ms = latency_s * 1000 - float(reply.get("total_ms") or 0.0)
-        first, queued = reply.get("first_token_ms"), reply.get("queue_ms")
+        way_ms = latency_ms - float(answer.get("total_ms") or 0.0)
+        first, queued = answer.get("first_token_ms"), answer.get("queue_ms")
         waited = Waited(
             due_s=due_s,
-            latency_ms=latency_s * 1000,
+            latency_ms=latency_ms,
             code=code,
             first_token_ms=None if first is None else way_ms + float(first),
             queue_ms=None if queued is None else way_ms + float(queued),
             late_ms=late_ms,
         )
-        with self._lock:
+        with self._changed:
             self._waits.append(waited)
+            if not self._sent:
+                self._changed.notify_all()
         self._on_finish(waited)
-
-    def _answer(self, number: int, due_s: float) -> dict[str, Any]:
-        plan = self._plan
-        kwargs: dict[str, Any] = {"model": plan.model, "submitted_at": self._started_at + due_s}
-        if plan.user is not None:
-            kwargs["user"] = plan.user
-        if plan.kind == "chat":
-            kwargs |= {"prompt": prompt(plan, number), "max_tokens": plan.max_tokens}
-        else:
-            kwargs |= {"texts": [prompt(plan, number)]}
-        result = self._app.send_task(
-            f"giveway.interactive.{plan.kind}",
-            kwargs=kwargs,
-            argsrepr="()",
-            kwargsrepr=facts(kwargs),
-            priority=broker_priority(0, self._app.conf.broker_url),
-            expires=plan.timeout_s,
-            retry=False,
-        )
-        try:
-            return self._result(result, self._started_s + due_s + plan.timeout_s)
-        finally:
-            with suppress(Exception):
-                result.forget()
-
-    def _result(self, result: Any, until_s: float) -> dict[str, Any]:
-        """The reply. In short waits, so that stopping is heard and a lost notice is made good."""
-        while True:
-            left_s = until_s - clock.monotonic_s()
-            try:
-                reply: dict[str, Any] = result.get(timeout=max(0.001, min(_LOOK_S, left_s)))
-            except NoResult:
-                if self._stop.is_set():
-                    raise _Stopped from None
-                if left_s <= _LOOK_S:
-                    raise
-                continue
-            return reply
-
-
-class _Stopped(Exception):
-    """The run was stopped while this request waited."""

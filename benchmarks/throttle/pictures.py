@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import drawing
 from benchmarks.throttle.contenders import BUDGET, NO_BATCH, PRESSURE
 from benchmarks.throttle.figures import Run
 from benchmarks.throttle.legs import BIN_S, Leg
@@ -20,22 +21,11 @@ def draw(runs: Sequence[Run], legs: Sequence[Leg], folder: Path, stem: str) -> l
 
     Nothing without matplotlib (extra `charts`).
     """
-    try:
-        import matplotlib
-    except ImportError:
+    pyplot = drawing.pyplot()
+    if pyplot is None:
         return []
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    with pyplot.rc_context({"svg.hashsalt": "giveway", "svg.fonttype": "none", "font.size": 10}):
-        for name, figure in _figures(runs, legs, pyplot):
-            path = folder / f"{stem}-{name}.svg"
-            figure.savefig(path, metadata={"Date": None})
-            pyplot.close(figure)
-            written.append(path)
-    return written
+    figures = [(f"{stem}-{name}.svg", figure) for name, figure in _figures(runs, legs, pyplot)]
+    return drawing.save(figures, folder, pyplot)
 
 
 def _figures(runs: Sequence[Run], legs: Sequence[Leg], pyplot: Any) -> list[tuple[str, Any]]:

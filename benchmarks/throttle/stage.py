@@ -11,15 +11,14 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import httpx2
 import redis
 
 from app.local import child
-from app.local.bare import embedded_postgres_at, embedded_valkey_at
 from app.storage import schema
 from app.storage.database import Database
+from benchmarks.servers import servers
 from benchmarks.throttle.corpus import STAMP
 from benchmarks.throttle.scenes import Scene
 
@@ -105,14 +104,8 @@ class Stage:
 def stage(scene: Scene) -> Iterator[Stage]:
     """Everything up; ended and removed at the end."""
     with contextlib.ExitStack() as stack:
-        path = TemporaryDirectory(prefix="giveway-bench-", ignore_cleanup_errors=True)
-        folder = Path(stack.enter_context(path)).resolve()
-        folder.chmod(0o755)  # As root, Postgres runs under another account.
-        for name in ("postgres", "valkey", "logs"):
-            (folder / name).mkdir()
-        database_url = stack.enter_context(embedded_postgres_at(folder / "postgres"))
-        broker_url = stack.enter_context(embedded_valkey_at(folder / "valkey"))
-        database = Database(database_url, connections=6, name="benchmark")
+        on = stack.enter_context(servers())
+        database = Database(on.database_url, connections=6, name="benchmark")
         stack.callback(database.close)
         schema.upgrade(database)
         with database.transaction() as tx:
@@ -120,12 +113,12 @@ def stage(scene: Scene) -> Iterator[Stage]:
         arguments = ["-m", "app.inference.simulated", "--port", "0"]
         for name, value in asdict(scene.endpoint).items():
             arguments += [f"--{name.replace('_', '-')}", str(value)]
-        endpoint = Process("endpoint", [sys.executable, *arguments], {}, folder / "logs")
+        endpoint = Process("endpoint", [sys.executable, *arguments], {}, on.logs)
         stack.callback(endpoint.end)
         endpoint.await_word("listening on ")
         url = next(one for one in endpoint.said.splitlines() if one.startswith("listening on "))
-        valkey = redis.Redis.from_url(broker_url)
+        valkey = redis.Redis.from_url(on.broker_url)
         stack.callback(valkey.close)
         yield Stage(
-            folder / "logs", database_url, broker_url, url.split()[-1], scene, database, valkey
+            on.logs, on.database_url, on.broker_url, url.split()[-1], scene, database, valkey
         )

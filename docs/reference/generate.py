@@ -1,4 +1,4 @@
-"""Writes settings.md and commands.md, from the settings model and from the command line itself.
+"""Writes settings.md, commands.md and waiting.md, from the code itself.
 
 `make reference` runs it; a test fails when a page is not what it would write.
 """
@@ -8,6 +8,9 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,18 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from app.cli.main import PANELS, build
+from app.domain.jobs import PAUSED_BY_HAND, Failover, Job, JobState
+from app.domain.waiting import (
+    MEANINGS as HOLDS,
+)
+from app.domain.waiting import (
+    ChunksNow,
+    EndpointNow,
+    Facts,
+    Hold,
+    PoolNow,
+    waiting,
+)
 from app.settings import Settings
 from app.settings.schema import inner_table, is_table
 
@@ -81,6 +96,128 @@ def commands_page() -> str:
             head = "| command | what it does | flags of its own |\n| --- | --- | --- |"
             blocks.append("\n".join([f"## {panel}", "", head, *rows, ""]))
     return "\n".join(blocks)
+
+
+WAITING_HEAD = """\
+# Why a job waits
+
+Every job that could run and does not says why, in words and as a code: in `giveway jobs list`,
+`jobs show`, `jobs watch`, `throttle explain` and `report`; in JSON as `waits` and `waits_code`
+(null: it is worked on, or over); and, where it does not pass by itself, in `giveway doctor` and at
+submission. What is looked at first stands first: a job that comes after others and has no worker
+either says that it comes after others.
+
+A job that has a chunk in flight is worked on, and waits for nothing but its own conditions.
+"""
+
+
+def waiting_page() -> str:
+    """waiting.md: every state and every reason."""
+    states = [state.value for state in JobState]
+    rows = []
+    for hold, (job, facts) in examples().items():
+        in_states = [
+            "yes" if (why := waiting(replace(job, state=state), facts)) and why.code == hold else ""
+            for state in JobState
+        ]
+        why = waiting(job, facts)
+        assert why is not None
+        marks = " | ".join(in_states)
+        rows.append(f"| `{hold}` | {marks} | {why.words} | {HOLDS[hold]} |")
+    head = f"| code | {' | '.join(states)} | it says, for example | meaning |"
+    rule = "| --- " * (len(states) + 3) + "|"
+    return "\n".join([WAITING_HEAD, head, rule, *rows, ""])
+
+
+def examples() -> dict[Hold, tuple[Job, Facts]]:
+    """For each reason, a job that waits for it and the facts that hold it."""
+    now = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
+    later = now + timedelta(minutes=5)
+    job = Job(
+        id=7,
+        kind="embed",
+        name="nightly",
+        key="nightly",
+        request_hash=b"",
+        params={},
+        pool="main",
+        model="m",
+        state=JobState.READY,
+        reason=None,
+        priority=0,
+        weight=1.0,
+        max_in_flight=None,
+        may_yield=True,
+        resume_streamed=False,
+        deadline_at=None,
+        tenant="default",
+        after=(),
+        window=None,
+        failover=Failover.WAIT,
+        budget=None,
+        source=None,
+        delete_missing=False,
+        deleted=0,
+        webhook=None,
+        total=100,
+        skipped_lines=0,
+        created_at=now,
+        ready_at=now,
+        started_at=None,
+        finished_at=None,
+    )
+    pool = PoolNow(
+        limit=3,
+        reason="growing",
+        total=8,
+        batch_in_flight=0,
+        people_in_flight=2,
+        endpoints=(EndpointNow("gpu-a"),),
+    )
+    well = Facts(
+        now=now,
+        chunks=ChunksNow(ready=4),
+        pool=pool,
+        workers=1,
+        kinds=frozenset({"embed"}),
+        models=frozenset({"m"}),
+    )
+
+    def having(**changed: Any) -> Facts:
+        return replace(well, pool=replace(pool, **changed))
+
+    away = EndpointNow("gpu-a", "open", usable=False, code="connection", back_at=later)
+    night = {"from": "22:00", "to": "06:00", "timezone": "Europe/Berlin"}
+    by_hand = replace(job, state=JobState.PAUSED, reason=PAUSED_BY_HAND)
+    return {
+        Hold.LOADING: (replace(job, state=JobState.LOADING), well),
+        Hold.PAUSED_BY_HAND: (by_hand, well),
+        Hold.PAUSED: (
+            replace(by_hand, reason="budget spent: 2.0000 of 2.0000"),
+            well,
+        ),
+        Hold.AFTER_JOBS: (job, replace(well, uncompleted=("first", "other"))),
+        Hold.OUTSIDE_WINDOW: (replace(job, window=night), well),
+        Hold.FINISHING: (job, replace(well, chunks=ChunksNow())),
+        Hold.POOL_GONE: (job, replace(well, pool=None)),
+        Hold.NO_WORKER: (job, replace(well, workers=0)),
+        Hold.UNKNOWN_KIND: (replace(job, kind="translate"), well),
+        Hold.UNKNOWN_MODEL: (replace(job, model="new-model"), well),
+        Hold.NO_ENDPOINT: (job, having(endpoints=())),
+        Hold.ENDPOINTS_AWAY: (job, having(endpoints=(away,))),
+        Hold.RATE_BUDGET: (
+            job,
+            having(endpoints=(replace(away, word="ok", resting=True),)),
+        ),
+        Hold.RETRY_LATER: (job, replace(well, chunks=ChunksNow(later=3, later_at=later))),
+        Hold.OPERATOR_LIMIT: (job, having(limit=0, operator_until=later)),
+        Hold.LIMIT_REACHED: (job, having(batch_in_flight=3)),
+        Hold.PLACES_TAKEN: (job, having(batch_in_flight=2, people_in_flight=6)),
+        Hold.ENDPOINTS_FULL: (job, having(has_room=False)),
+        Hold.TURN: (job, having(first="urgent")),
+        Hold.NO_TICKS: (job, having(undecided_s=inf)),
+        Hold.RINGING: (job, well),
+    }
 
 
 def _leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
@@ -193,8 +330,9 @@ MEANINGS = {
 
 
 def main() -> None:
-    """Write both pages."""
+    """Write the pages."""
     (HERE / "settings.md").write_text(settings_page(), encoding="utf-8")
+    (HERE / "waiting.md").write_text(waiting_page(), encoding="utf-8")
     (HERE / "commands.md").write_text(commands_page(), encoding="utf-8")
 
 

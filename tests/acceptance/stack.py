@@ -13,8 +13,9 @@ from typing import Any
 
 import psutil
 
-from tests.processes import until
+from app.local.state import StackState, running_state
 from tests.served import Served
+from tests.waiting import counted, started, until
 
 CONFIG = """
 [[pools]]
@@ -41,12 +42,17 @@ _STANDING = """
 class Stack:
     """`giveway` on one folder. `more` are environment variables of every command."""
 
-    def __init__(self, folder: Path, endpoint: Served, **more: str) -> None:
+    def __init__(
+        self, folder: Path, endpoint: Served, prepared: Path | None = None, **more: str
+    ) -> None:
+        """`prepared` is a data folder whose database is made and migrated, to be copied."""
         self.folder = folder
         self.endpoint = endpoint
         self.config = folder / "giveway.toml"
         self.config.write_text(CONFIG.format(url=endpoint.url))
         self.data = folder / "data"
+        if prepared is not None:
+            subprocess.run(["cp", "-a", str(prepared), str(self.data)], check=True)
         self._database_url: str | None = None
         self.environment = {
             **os.environ,
@@ -76,45 +82,65 @@ class Stack:
 
     def up(self) -> None:
         """Start, and wait until it is ready."""
-        done = self.run("up", "--detach")
+        with counted("stack starts"):
+            done = self.run("up", "--detach")
         assert done.returncode == 0, done.stdout + done.stderr
+        started["stacks"] += 1
 
     def down(self) -> None:
         """Stop; nothing of it is left."""
         self.run("down")
 
     @property
+    def state(self) -> StackState:
+        """What the supervisor has written down: who runs, and how to reach it."""
+        found = running_state(self.data)
+        assert found is not None, f"no stack runs on {self.data}"
+        return found
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether everything has been up once."""
+        found = running_state(self.data)
+        return found is not None and found.ready
+
+    @property
     def database_url(self) -> str:
         """Where the rows are; the same for as long as the folder is."""
         if self._database_url is None:
-            self._database_url = self.json("status", "--show-secrets")["database_url"]
+            self._database_url = self.state.addresses.database_url
+            assert self._database_url is not None
         return self._database_url
 
     def pids(self) -> dict[str, int]:
         """Process ids by name, those that run."""
-        found = self.json("status")["processes"]
-        return {one["name"]: one["pid"] for one in found if one["pid"]}
+        return {one.name: one.birth.pid for one in self.state.processes if one.birth}
+
+    def is_up(self, name: str, since: int) -> bool:
+        """Whether a process of this name is ready that is not `since`."""
+        one = next(one for one in self.state.processes if one.name == name)
+        return one.state == "running" and one.birth is not None and one.birth.pid != since
 
     def kill(self, name: str) -> None:
         """kill -9 one process, and wait until the supervisor has it back."""
         before = self.pids()[name]
         os.kill(before, signal.SIGKILL)
-        until(lambda: self.pids().get(name, before) != before, 30, f"the return of {name}")
+        until(lambda: self.is_up(name, before), 30, f"the return of {name}")
 
     def kill_all(self) -> None:
         """kill -9 the supervisor and everything under it, at once."""
-        supervisor = psutil.Process(self.json("status")["supervisor"]["pid"])
+        supervisor = psutil.Process(self.state.supervisor.pid)
         family = [*supervisor.children(recursive=True), supervisor]
         for process in family:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
         psutil.wait_procs(family, timeout=10)
 
-    def submit(self, file: Path, key: str) -> Any:
+    def submit(self, file: Path, key: str, collection: str = "docs") -> Any:
         """Submit an embed job; the document."""
         return self.json(
             *("submit", "embed", str(file), "--id-field", "id", "--text-field", "text"),
-            *("--collection", "docs", "--model", "fake-embed", "--key", key),
+            *("--collection", collection, "--model", "fake-embed", "--key", key),
         )
 
     def job(self, key: str) -> Any:

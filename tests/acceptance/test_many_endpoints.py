@@ -23,13 +23,13 @@ import pytest
 
 from app.inference.simulated.embeddings import embedder
 from tests.acceptance.stack import Stack, documents
-from tests.processes import until
 from tests.served import Served, serving
+from tests.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(400)]
 
 NAMES = ("dies", "slow", "refuses", "spoils")
-ITEMS = int(os.environ.get("TEST_ROWS", "8000"))
+ITEMS = int(os.environ.get("TEST_ROWS", "6000"))
 """The issue's figure is of 20,000: TEST_ROWS=20000."""
 TARGET_MS = 500
 _POOL = f"""
@@ -63,9 +63,9 @@ def servers() -> Iterator[dict[str, Served]]:
 
 
 @pytest.fixture
-def one(servers: dict[str, Served]) -> Iterator[Stack]:
+def one(servers: dict[str, Served], prepared: Path) -> Iterator[Stack]:
     with TemporaryDirectory(prefix="giveway-") as folder:
-        made = Stack(Path(folder), servers["slow"])
+        made = Stack(Path(folder), servers["slow"], prepared)
         declared = [_ENDPOINT.format(name=n, url=s.url) for n, s in servers.items()]
         made.config.write_text(_POOL + "".join(declared))
         made.up()

@@ -13,7 +13,7 @@ import pytest
 from tests.acceptance.conftest import MakeStack
 from tests.acceptance.stack import Stack, documents
 from tests.acceptance.test_faults import people
-from tests.processes import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(300)]
 

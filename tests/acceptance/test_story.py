@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -19,15 +18,23 @@ import pytest
 from app.local.bare import embedded_valkey_at
 from tests.acceptance.conftest import MakeStack
 from tests.acceptance.stack import Stack, documents
-from tests.processes import until
+from tests.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def test_a_backfill_from_submission_to_search(
-    stack: MakeStack, broker: dict[str, str], tmp_path: Path
+def test_a_backfill_from_submission_to_search(shared: Stack, tmp_path: Path) -> None:
+    backfill_to_search(shared, tmp_path)
+
+
+@pytest.mark.rabbitmq
+def test_a_backfill_from_submission_to_search_on_rabbitmq(
+    stack: MakeStack, rabbitmq_url: str, tmp_path: Path
 ) -> None:
-    one = stack(**broker)
+    backfill_to_search(stack(GIVEWAY_BROKER__URL=rabbitmq_url), tmp_path)
+
+
+def backfill_to_search(one: Stack, tmp_path: Path) -> None:
     docs = documents(tmp_path / "docs.jsonl", 3000)
     submit = (
         *("submit", "embed", str(docs), "--id-field", "id", "--text-field", "text"),
@@ -61,22 +68,21 @@ def test_a_backfill_from_submission_to_search(
     assert "asking" in answer.stdout
 
 
-def test_twenty_submissions_at_once_are_one_job(stack: MakeStack, tmp_path: Path) -> None:
-    one = stack()
+def test_twenty_submissions_at_once_are_one_job(shared: Stack, tmp_path: Path) -> None:
     docs = documents(tmp_path / "docs.jsonl", 5000)
     with ThreadPoolExecutor(20) as pool:
-        jobs = list(pool.map(lambda _: one.submit(docs, "nightly-1"), range(20)))
+        jobs = list(pool.map(lambda _: shared.submit(docs, "twenty", "twenty"), range(20)))
     assert {job["job"] for job in jobs} == {jobs[0]["job"]}
     assert sum(job["created"] for job in jobs) == 1
 
     other = documents(tmp_path / "other.jsonl", 10)
-    refused = one.run(
+    refused = shared.run(
         *("submit", "embed", str(other), "--id-field", "id", "--text-field", "text"),
-        *("--collection", "docs", "--model", "fake-embed", "--key", "nightly-1"),
+        *("--collection", "twenty", "--model", "fake-embed", "--key", "twenty"),
     )
     assert refused.returncode == 2
     assert refused.stdout == ""
-    assert "nightly-1" in refused.stderr
+    assert "twenty" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
@@ -88,23 +94,29 @@ def test_without_a_broker_submitting_takes_a_moment_and_the_job_runs_later(
     with embedded_valkey_at(folder) as url:
         port = int(url.rsplit(":", 1)[1].split("/")[0])
         one = stack(GIVEWAY_BROKER__URL=url)
-    docs = documents(tmp_path / "docs.jsonl", 1000)
-    one.submit(documents(tmp_path / "warm.jsonl", 1), "warm")
-    began = time.monotonic()
-    submitted = one.submit(docs, "nightly-1")
-    took_s = time.monotonic() - began
+        docs = documents(tmp_path / "docs.jsonl", 1000)
+        _, with_broker_s = timed_submit(one, documents(tmp_path / "warm.jsonl", 1000), "warm")
+    submitted, took_s = timed_submit(one, docs, "nightly-1")
 
     assert submitted["state"] in ("ready", "running")
-    assert took_s < 2 if os.environ.get("CI") else took_s < 1.5
+    # A whole command, most of it the start of Python: what the broker's absence adds is a moment.
+    assert took_s < 2.5 * with_broker_s
     with embedded_valkey_at(folder, port=port):
         assert one.wait_completed("nightly-1")["done"] == 1000
         one.down()
 
 
-def test_flower_finds_a_job_and_keeps_its_history(stack: MakeStack, tmp_path: Path) -> None:
-    one = stack()
-    one.submit(documents(tmp_path / "docs.jsonl", 2000), "nightly-1")
-    job = one.wait_completed("nightly-1")
+def timed_submit(one: Stack, docs: Path, key: str) -> tuple[Any, float]:
+    """The document, and the seconds that the command took."""
+    began = time.monotonic()
+    submitted = one.submit(docs, key)
+    return submitted, time.monotonic() - began
+
+
+def test_flower_finds_a_job_and_keeps_its_history(shared: Stack, tmp_path: Path) -> None:
+    one = shared
+    one.submit(documents(tmp_path / "docs.jsonl", 2000), "in-flower", "in-flower")
+    job = one.wait_completed("in-flower")
 
     def tasks() -> dict[str, Any]:
         return flower(one, "/api/tasks?limit=1000")
@@ -115,25 +127,28 @@ def test_flower_finds_a_job_and_keeps_its_history(stack: MakeStack, tmp_path: Pa
 
     until(lambda: len(of_job()) >= 4, 20, "Flower's view of the job")
     assert {task["name"] for task in of_job()} == {"giveway.batch.embed"}
+    searched = flower(one, "/api/tasks?limit=1000&search=nightly-1")
+    assert set(searched) == {task["uuid"] for task in of_job()}
     searched = flower(one, f"/api/tasks?limit=1000&search=kwargs:job={job['id']}")
     assert set(searched) == {task["uuid"] for task in of_job()}
     assert not flower(one, "/api/tasks?limit=1000&search=kwargs:job=987654")
     workers = {name.split("@")[0] for name in flower(one, "/api/workers?refresh=1")}
     assert workers == {"interactive", "batch", "control"}
 
-    time.sleep(6)  # Flower saves its state every five seconds
+    history, shown_at = one.data / "flower" / "flower.db", time.time()
+    until(lambda: history.stat().st_mtime > shown_at, 30, "Flower's next save")
     one.kill("flower")
     until(lambda: len(of_job()) >= 4, 20, "Flower's memory")
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        urllib.request.urlopen(one.json("status")["flower"]["url"] + "/workers", timeout=5)
+        urllib.request.urlopen(f"{one.state.addresses.flower_url}/workers", timeout=5)
 
 
 def flower(one: Stack, path: str) -> Any:
     """What Flower's API answers; {} while it does not."""
-    about = one.json("status")["flower"]
-    word = Path(about["password_file"]).read_text().strip()
-    request = urllib.request.Request(about["url"] + path)
-    token = b64encode(f"{about['user']}:{word}".encode()).decode()
+    about = one.state.addresses
+    word = Path(about.flower_password_file or "").read_text().strip()
+    request = urllib.request.Request(f"{about.flower_url}{path}")
+    token = b64encode(f"{about.flower_user}:{word}".encode()).decode()
     request.add_header("Authorization", f"Basic {token}")
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
@@ -142,36 +157,15 @@ def flower(one: Stack, path: str) -> Any:
         return {}
 
 
-def test_people_keep_their_latency_beside_a_saturating_backfill(
-    stack: MakeStack, tmp_path: Path
-) -> None:
-    """Interactive P95 with the throttle is at most half of what it is with the limit off."""
-    one = stack()
-    one.submit(documents(tmp_path / "docs.jsonl", 120_000), "nightly-1")
-    one.wait_done("nightly-1", 500)
-    load = ("load", "--rps", "8", "--seconds", "12", "--model", "fake-chat", "--max-tokens", "16")
-    assert one.run("throttle", "set", "7", "--for", "10m").returncode == 0
-    time.sleep(2)
-    off = one.json(*load)
-    assert one.run("throttle", "clear").returncode == 0
-    time.sleep(2)
-    on = one.json(*load)
-
-    assert (off["failed"], on["failed"]) == (0, 0)
-    assert on["p95_ms"] <= 0.5 * off["p95_ms"], (on, off)
-    assert one.job("nightly-1")["failed"] == 0
-
-
 def test_ctrl_c_ends_everything(stack: MakeStack) -> None:
-    one = stack()
-    one.down()
+    one = stack(up=False)
     running = subprocess.Popen(
         [sys.executable, "-m", "app.cli.main", "up"],
         env=one.environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    until(lambda: one.json("status").get("ready"), 40, "the start")
+    until(lambda: one.is_ready, 40, "the start")
     pids = one.pids().values()
     running.send_signal(signal.SIGINT)
     assert running.wait(30) == 0

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,8 +12,8 @@ import psycopg
 import pytest
 
 from tests.acceptance.stack import Stack
-from tests.processes import until
 from tests.served import Served, serving
+from tests.waiting import until
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -65,11 +63,11 @@ def summary_of(one: Stack, key: str, folder: Path) -> dict[str, object]:
 
 
 def test_a_book_is_summarised_although_its_worker_is_killed_twice(
-    engine: Served, tmp_path: Path
+    engine: Served, prepared: Path, tmp_path: Path
 ) -> None:
     with ExitStack() as cleanup:
         folder = Path(cleanup.enter_context(TemporaryDirectory(prefix="giveway-")))
-        one = Stack(folder, engine)
+        one = Stack(folder, engine, prepared)
         cleanup.callback(one.down)
         one.up()
         source = tmp_path / "books.jsonl"
@@ -83,9 +81,7 @@ def test_a_book_is_summarised_although_its_worker_is_killed_twice(
         submit(one, source, "killed")
         for kill in range(1, KILLS + 1):
             until(lambda enough=20 * kill: stored(one) >= enough, 60, "some steps")
-            worker = one.pids()["batch"]
-            os.kill(worker, signal.SIGKILL)
-            until(lambda gone=worker: one.pids().get("batch", gone) != gone, 30, "a new worker")
+            one.kill("batch")
         assert summary_of(one, "killed", tmp_path) == undisturbed
         # What was in flight when its worker died is asked again, and nothing else is.
         assert needed <= chats(engine) - needed <= needed + KILLS

@@ -387,7 +387,7 @@ MODELS: tuple[Row, ...] = (
     ),
     _row(
         "a client in a loop that is closed",
-        f"{_CONFIG}::test_nothing_but_the_simulated_endpoint_has_an_event_loop",
+        f"{_CONFIG}::test_nothing_but_the_lane_and_the_simulated_endpoint_has_an_event_loop",
         f"{_SESSIONS}::test_a_forked_process_makes_calls_of_every_sort_again_and_again",
         f"{_WIRE}::test_a_forked_child_opens_connections_of_its_own",
     ),

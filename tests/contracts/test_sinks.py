@@ -125,10 +125,14 @@ def test_rows_are_taken_as_they_are_written(sink: Sink) -> None:
 def test_the_format_is_told_from_the_name_or_given() -> None:
     assert choose("a/x.CSV").name == "csv"
     assert choose("x.ndjson").name == "jsonl"
-    assert choose("-").name == choose("x.unknown").name == "jsonl"
+    assert choose("-").name == choose("/dev/null").name == "jsonl"
     assert choose("x.csv", "jsonl").name == "jsonl"
     with pytest.raises(UnknownName, match="no format 'xml'; known: csv, jsonl, parquet"):
         choose("x", "xml")
+    for name in ("x.unknown", "x", "x.jsonl.gz", "x."):
+        with pytest.raises(UsageError, match=r"end the name in one of .*\.jsonl.* or say --format"):
+            choose(name)
+        assert choose(name, "csv").name == "csv"
 
 
 def test_a_file_is_there_as_a_whole_or_not_at_all(tmp_path: Path) -> None:

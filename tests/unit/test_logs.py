@@ -14,6 +14,10 @@ from app import logs
     [
         ("redis://:hunter2@host:6379/0", "redis://:***@host:6379/0"),
         ("postgresql://me:hun/ter2@host/db", "postgresql://me:***@host/db"),
+        ("amqp://u:hun@ter@2@host//, a@b", "amqp://u:***@host//, a@b"),
+        ("postgresql://me:hun@ter2@host/db", "postgresql://me:***@host/db"),
+        ("postgresql://me@corp:hun@t@er2@host/db", "postgresql://me@corp:***@host/db"),
+        ("redis://:a@b@h/0 and amqp://u:c@d@k//", "redis://:***@h/0 and amqp://u:***@k//"),
         ("Authorization: Bearer abc.def-123", "Authorization: Bearer ***"),
         ("key sk-proj-1234567890abcdef is wrong", "key sk-*** is wrong"),
         ("http://host/v1 is fine", "http://host/v1 is fine"),

@@ -11,7 +11,7 @@ REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 WRITER = runpy.run_path(str(REFERENCE / "generate.py"))
 
 
-@pytest.mark.parametrize("page", ["settings", "commands"])
+@pytest.mark.parametrize("page", ["settings", "commands", "waiting"])
 def test_the_page_is_what_the_code_says(page: str):
     written = (REFERENCE / f"{page}.md").read_text(encoding="utf-8")
 

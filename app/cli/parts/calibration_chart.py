@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from app.domain.calibration.measured import Measured
 from app.domain.calibration.proposal import Findings
-from app.errors import MissingPart, UsageError
+from app.extras import need
 
-SUFFIXES = (".png", ".svg")
 _P95, _P50, _KNEE, _TARGET, _MODEL = "#1f5fa8", "#9ab8d6", "#c2410c", "#6b7280", "#0b6e4f"
 
 
-def check(path: Path) -> None:
-    """UsageError: not a picture's name. MissingPart: matplotlib is not installed."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"{path}: a chart is a .png or an .svg file")
-    if not path.resolve().parent.is_dir():
-        raise UsageError(f"{path}: there is no such folder")
+def check() -> None:
+    """MissingPart: matplotlib is not installed."""
     _pyplot()
 
 
-def draw(measured: Measured, found: Findings, path: Path) -> None:
-    """Write it, as `path` ends."""
+def draw(measured: Measured, found: Findings, stream: BinaryIO, ending: str) -> None:
+    """Write it, as a file with that ending: .png or .svg."""
     pyplot = _pyplot()
     # The same figures give the same file, and text stays text.
     with pyplot.rc_context({"svg.hashsalt": "giveway", "svg.fonttype": "none", "font.size": 10}):
@@ -39,8 +33,8 @@ def draw(measured: Measured, found: Findings, path: Path) -> None:
             axes.margins(y=0.1)
             axes.set_ylim(bottom=0)
             axes.legend(frameon=False, fontsize=8)
-        svg = path.suffix.lower() == ".svg"
-        figure.savefig(path, metadata={"Date": None} if svg else None)
+        form = ending.lower().removeprefix(".")
+        figure.savefig(stream, format=form, metadata={"Date": None} if form == "svg" else None)
         pyplot.close(figure)
 
 
@@ -76,12 +70,9 @@ def _fit(axes: Any, found: Findings, kind: str, over: str, what: str) -> None:
 
 
 def _pyplot() -> Any:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise MissingPart(
-            "charts need matplotlib, which is not installed; pip install 'giveway[charts]'"
-        ) from error
+    need("charts need", "charts", ["matplotlib"])
+    import matplotlib
+
     matplotlib.use("agg")
     from matplotlib import pyplot
 

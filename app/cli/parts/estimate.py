@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _FIGURES = ("prompt_tokens", "completion_tokens", "seconds", "money")
 
 
-def estimate(wiring: Wiring, template: JobTemplate, *, as_json: bool) -> None:
+def estimate(wiring: Wiring, template: JobTemplate, key: str | None, *, as_json: bool) -> None:
     """Read the source, say what the job would take, write nothing."""
     from app.cli.parts.progress import Steps
     from app.cli.parts.submitting import report_skipped, watched
 
     with Steps() as steps, wiring.launching.items(template.source) as items:
         watched(items, steps)
-        wiring.launching.request(template, None, items)  # Refuses what submitting would refuse.
+        wiring.launching.check(template, key, items)
         found = wiring.estimating.estimate(template, items)
         report = items.report
     report_skipped(report)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from app.cli.parts.texts import text_of
 from app.domain.jobs import NO_MODEL
 from app.errors import UsageError
 
@@ -68,8 +69,8 @@ def template_of(asked: Asked, pools: Pools) -> JobTemplate:
     given = asked.output_field is not None
     params: dict[str, Any] = {
         "model": NO_MODEL if given else chat_model(pools, asked.model),
-        "prompt": asked.prompt,
-        "system": asked.system,
+        "prompt": asked.prompt and text_of(asked.prompt),
+        "system": asked.system and text_of(asked.system),
         "max_tokens": asked.max_tokens,
         "temperature": asked.temperature,
         "repeats": asked.repeats,
@@ -165,11 +166,7 @@ def scorer_options(texts: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def _value(text: str) -> Any:
-    if text.startswith("@"):
-        try:
-            text = Path(text[1:]).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{text[1:]}: cannot be read: {type(error).__name__}") from None
+    text = text_of(text)
     try:
         return json.loads(text)
     except ValueError:
@@ -193,4 +190,23 @@ def least(texts: Sequence[str], metrics: Collection[str]) -> dict[str, float]:
             raise UsageError(
                 f"--fail-under names {name!r}; the metrics here: {', '.join(sorted(metrics))}"
             )
+    return found
+
+
+def margins(texts: Sequence[str]) -> dict[str | None, float]:
+    """Margins by metric from `numeric=0.02`; from `0.02` alone, under None, that of all others.
+    UsageError: another shape."""
+    found: dict[str | None, float] = {}
+    for text in texts:
+        name, _, value = text.rpartition("=")
+        try:
+            margin = float(value)
+        except ValueError:
+            margin = math.nan
+        if not 0 < margin < 1:
+            raise UsageError(
+                f"--margin wants a share of 1, such as 0.02 or numeric=0.02 for two points; "
+                f"not {text!r}"
+            )
+        found[name or None] = margin
     return found

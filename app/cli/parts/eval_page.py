@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from itertools import islice
 from typing import Any
@@ -12,7 +12,7 @@ from jinja2 import Environment, StrictUndefined
 
 from app.cli.parts import eval_chart as chart
 from app.cli.parts.eval_view import Verdict, figure, interval, probability
-from app.services.evaluation import Pair, Run
+from app.services.evaluation import Pair, Run, Shown
 
 _TEMPLATE = "eval.html.jinja"
 _MOST_ITEMS = 200
@@ -40,12 +40,14 @@ def run_page(run: Run, shown: Iterable[Any], judged: Verdict) -> str:
         items=items,
         most_items=_MOST_ITEMS,
         pair=None,
+        flipped={},
         judged=judged,
     )
 
 
-def pair_page(pair: Pair, judged: Verdict) -> str:
-    """The page of two runs: both with their intervals, the difference, and the flips."""
+def pair_page(pair: Pair, judged: Verdict, flipped: Mapping[str, Shown]) -> str:
+    """The page of two runs: both with their intervals, the difference, and the flips with their
+    texts."""
     first, second = pair.first.summary.metrics, pair.second.summary.metrics
     names = list(pair.comparison.metrics)
     both: list[chart.Figure] = []
@@ -70,6 +72,7 @@ def pair_page(pair: Pair, judged: Verdict) -> str:
         most_items=_MOST_ITEMS,
         pair=pair,
         judged=judged,
+        flipped=flipped,
     )
 
 
@@ -78,7 +81,7 @@ def _rendered(**values: Any) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters.update(
-        {"figure": figure, "probability": probability, "whole": lambda n: f"{n:,}"}
+        {"figure": figure, "probability": probability, "whole": lambda n: f"{n:,}", "cut": _cut}
     )
     text = (resources.files("app.cli.parts") / _TEMPLATE).read_text(encoding="utf-8")
     sizes = {"width": chart.WIDTH, "left": chart.LEFT, "bar_height": chart.BAR_HEIGHT}

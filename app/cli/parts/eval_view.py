@@ -9,15 +9,18 @@ from typing import Any
 import typer
 
 from app.cli import render
-from app.domain.evaluation.comparing import Difference
+from app.domain.evaluation.comparing import Comparison, Difference, Flip
 from app.domain.evaluation.summary import Metric, Summary, shortfalls
 from app.domain.jobs import Job
-from app.services.evaluation import Pair, Run
+from app.services.evaluation import Pair, Run, Shown
+
+PASSED, NO_THRESHOLD = "passed", "no threshold set"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`word`: passed, failed (a metric is under what was asked) or refused (too few scores)."""
+    """`word`: passed, failed (a metric is not what was asked), refused (too few scores), or that
+    nothing was asked."""
 
     word: str
     reasons: tuple[str, ...] = ()
@@ -25,16 +28,35 @@ class Verdict:
     @property
     def passed(self) -> bool:
         """Whether the exit status is 0."""
-        return self.word == "passed"
+        return self.word in (PASSED, NO_THRESHOLD)
+
+    @property
+    def style(self) -> str:
+        """The word as a class of the page: green only where a threshold was met."""
+        return "quiet" if self.word == NO_THRESHOLD else self.word
 
 
-def verdict(runs: Sequence[Run], judged: Summary, least: Mapping[str, float]) -> Verdict:
-    """What the runs come to; `judged` is the one that `least` is asked of."""
+def verdict(
+    runs: Sequence[Run],
+    judged: Summary,
+    least: Mapping[str, float],
+    differences: Mapping[str, Difference] | None = None,
+) -> Verdict:
+    """What the runs come to; `judged` is the one that `least` is asked of, and those `differences`
+    that have a margin have to be shown to be within it."""
     refused = [f"{run.job.key}: {run.refused}" for run in runs if run.refused is not None]
     if refused:
         return Verdict("refused", tuple(refused))
+    asked = {n: one for n, d in (differences or {}).items() if (one := d.equivalence) is not None}
     short = shortfalls(judged, least)
-    return Verdict("failed", tuple(short)) if short else Verdict("passed")
+    short += [
+        f"{name} is not shown to be no worse by {one.margin:g} (p {probability(one.p_worse)})"
+        for name, one in asked.items()
+        if not one.no_worse
+    ]
+    if short:
+        return Verdict("failed", tuple(short))
+    return Verdict(PASSED if least or asked else NO_THRESHOLD)
 
 
 def run_document(run: Run, judged: Verdict) -> dict[str, Any]:
@@ -42,15 +64,32 @@ def run_document(run: Run, judged: Verdict) -> dict[str, Any]:
     return {**_figures(run), "verdict": judged.word, "reasons": list(judged.reasons)}
 
 
-def pair_document(pair: Pair, judged: Verdict) -> dict[str, Any]:
-    """What `eval compare --json` prints: every flip, not only those shown on a screen."""
+def pair_document(pair: Pair, judged: Verdict, flipped: Mapping[str, Shown]) -> dict[str, Any]:
+    """What `eval compare --json` prints: every flip with its texts, not only those on a screen."""
     plain = asdict(pair.comparison)
+    for name, one in pair.comparison.metrics.items():
+        metric = plain["metrics"][name]
+        metric["flips"] = [_flip(flip, flipped[flip.key]) for flip in one.flips]
+        if one.equivalence is not None:
+            metric["equivalence"] |= {"p": one.equivalence.p, "verdict": one.equivalence.word}
     return {
         "first": _figures(pair.first),
         "second": _figures(pair.second),
         **plain,
         "verdict": judged.word,
         "reasons": list(judged.reasons),
+    }
+
+
+def _flip(flip: Flip, shown: Shown) -> dict[str, Any]:
+    return {
+        "key": flip.key,
+        "before": flip.before,
+        "after": flip.after,
+        "question": shown.question,
+        "expected": shown.expected,
+        "first": list(shown.first),
+        "second": list(shown.second),
     }
 
 
@@ -119,6 +158,7 @@ def print_pair(pair: Pair, judged: Verdict, most_flips: int) -> None:
             ("first", f"{pair.first.job.key} ({pair.first.job.model})"),
             ("second", f"{pair.second.job.key} ({pair.second.job.model})"),
             ("items", f"{made.common:,} in both" + (f"; left out: {left_out}" if left_out else "")),
+            ("repeats", _repeated(made)),
         ]
     )
     typer.echo("")
@@ -128,6 +168,7 @@ def print_pair(pair: Pair, judged: Verdict, most_flips: int) -> None:
         [[name, *_difference(one), one.test] for name, one in made.metrics.items()],
         right=headings[1:],
     )
+    _print_margins(made)
     for name, one in made.metrics.items():
         if one.flips and most_flips:
             typer.echo("")
@@ -136,6 +177,26 @@ def print_pair(pair: Pair, judged: Verdict, most_flips: int) -> None:
             rows = [[flip.key, figure(flip.before), figure(flip.after)] for flip in shown]
             render.table(["item", "first", "second"], rows, right=["first", "second"])
     _print_verdict(judged)
+
+
+def _repeated(made: Comparison) -> str | None:
+    """That some rows are one item."""
+    if made.clusters == made.common:
+        return None
+    return f"{made.common:,} rows are {made.clusters:,} items; each counts once"
+
+
+def _print_margins(made: Comparison) -> None:
+    asked = [(n, one.equivalence) for n, one in made.metrics.items() if one.equivalence is not None]
+    if not asked:
+        return
+    typer.echo("")
+    columns = ["metric", "margin", "p worse", "p better", "shown", "test"]
+    rows = [
+        [n, f"{e.margin:g}", probability(e.p_worse), probability(e.p_better), e.word, e.test]
+        for n, e in asked
+    ]
+    render.table(columns, rows, right=columns[1:4])
 
 
 def _difference(one: Difference) -> list[str]:

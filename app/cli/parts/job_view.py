@@ -13,6 +13,7 @@ from app.cli import render
 from app.domain.chunks import Chunk
 from app.domain.jobs import Job, JobState, Progress
 from app.domain.pricing import shown
+from app.domain.waiting import Hold, Waiting
 from app.services.inspection import JobView
 
 
@@ -21,7 +22,6 @@ def job_document(view: JobView) -> dict[str, Any]:
     limit = {
         "limit": view.limit,
         "limit_reason": view.limit_reason,
-        "waits": view.waits,
         "tenant": view.job.tenant,
         "after": view.job.after,
         "window": view.job.window,
@@ -30,10 +30,10 @@ def job_document(view: JobView) -> dict[str, Any]:
         "late_s": None if view.outlook is None else round(view.outlook.late_s, 3),
         "failures": view.failures,
     }
-    return {**summary(view.job, view.progress), **limit, "params": dict(view.job.params)}
+    return {**summary(view.job, view.progress, view.why), **limit, "params": dict(view.job.params)}
 
 
-def summary(job: Job, progress: Progress) -> dict[str, Any]:
+def summary(job: Job, progress: Progress, why: Waiting | None) -> dict[str, Any]:
     """What `jobs list --json` prints of each."""
     return {
         "id": job.id,
@@ -42,6 +42,8 @@ def summary(job: Job, progress: Progress) -> dict[str, Any]:
         "kind": job.kind,
         "state": job.state.value,
         "reason": job.reason,
+        "waits": None if why is None else why.words,
+        "waits_code": None if why is None else why.code.value,
         "model": job.model,
         "pool": job.pool,
         "collection": job.params.get("collection"),
@@ -68,6 +70,13 @@ def summary(job: Job, progress: Progress) -> dict[str, Any]:
         "finished_at": job.finished_at,
         "elapsed_s": elapsed_s(job, clock.now()),
     }
+
+
+def _waits(why: Waiting | None) -> str | None:
+    """The sentence and its code, where the state does not say it all."""
+    if why is None or why.code in (Hold.PAUSED, Hold.PAUSED_BY_HAND):
+        return None
+    return f"{why.words} ({why.code})"
 
 
 def elapsed_s(job: Job, now: datetime) -> float | None:
@@ -107,7 +116,7 @@ def print_job(
             ("kind", f"{job.kind}, model {job.model}, pool {job.pool}"),
             ("collection", job.params.get("collection")),
             ("state", f"{job.state}{reason}"),
-            ("waits", view.waits),
+            ("waits", _waits(view.why)),
             ("deadline", _deadline(view)),
             ("items", f"{made.done + made.failed:,} of {made.total:,} ({made.share:.1%})"),
             ("unchanged", f"{made.unchanged:,} (no call was needed)" if made.unchanged else None),
@@ -175,8 +184,8 @@ def print_chunks(chunks: Sequence[Chunk]) -> None:
     )
 
 
-def print_jobs(jobs: Sequence[tuple[Job, Progress]]) -> None:
-    """A row a job."""
+def print_jobs(jobs: Sequence[tuple[Job, Progress]], why: Mapping[int, Waiting]) -> None:
+    """A row a job; below, why those wait that do."""
     render.table(
         ("id", "key", "kind", "state", "done", "total", "%", "failed", "in flight", "created"),
         [
@@ -196,3 +205,6 @@ def print_jobs(jobs: Sequence[tuple[Job, Progress]]) -> None:
         ],
         right=("id", "done", "total", "%", "failed", "in flight"),
     )
+    for job, _ in jobs:
+        if job.id in why:
+            typer.echo(f"{job.key} waits: {why[job.id]} ({why[job.id].code})")

@@ -96,7 +96,7 @@ class Common:
 
     def template(self, kind: Kind, params: Mapping[str, Any]) -> JobTemplate:
         """What is asked for. UsageError: what cannot be."""
-        from app.services.templates import checked_template
+        from app.services.templates import asked_template
 
         if (self.webhook is None) != (self.webhook_secret_env is None):
             raise UsageError("--webhook and --webhook-secret-env go together: calls are signed")
@@ -136,7 +136,7 @@ class Common:
             "webhook": webhook,
             "delete_missing": self.delete_missing,
         }
-        return checked_template({k: v for k, v in given.items() if v is not None})
+        return asked_template({k: v for k, v in given.items() if v is not None})
 
 
 def commands_of_kinds(but: Collection[str] = ()) -> dict[str, Any]:
@@ -172,21 +172,24 @@ def submit_kind(kind: Kind, told: Common, given: Mapping[str, Any]) -> None:
     Parameters that cannot be are refused before anything is opened: BadParams.
     """
     from app.cli.parts import keeping
-    from app.cli.parts.submitting import submit
+    from app.cli.parts.submitting import submit, warn_of_slips
 
     uri = told.uri
     if "collection" in kind.params.model_fields and "collection" not in given:
         given = {**given, "collection": collection_of(uri)}
     checked(kind, {"model": "model", **given})
     if (wanted := keeping.wanted()) is not None:
-        wanted.keep(told, told.template(kind, with_model(kind, given, wanted.wiring)))
+        template = told.template(kind, with_model(kind, given, wanted.wiring))
+        warn_of_slips(template)
+        wanted.keep(told, template)
         return
     with wiring_for(told.config, told.data) as wiring:
         template = told.template(kind, with_model(kind, given, wiring))
+        warn_of_slips(template)
         if told.dry_run:
             from app.cli.parts.estimate import estimate
 
-            estimate(wiring, template, as_json=told.as_json)
+            estimate(wiring, template, told.key, as_json=told.as_json)
             return
         submit(wiring, template, told.key, wait=told.wait, as_json=told.as_json)
 
@@ -203,11 +206,14 @@ def with_model(kind: Kind, given: Mapping[str, Any], wiring: Wiring) -> dict[str
 
 def collection_of(uri: str) -> str:
     """The collection that a file's vectors go to where none is named: its stem, as a name."""
-    is_file = uri != "-" and "://" not in uri and not uri.startswith(("hf:", "env:"))
+    from app.storage.sources.origins import STDIN, is_stream
+
+    once = is_stream(uri)
+    is_file = not once and "://" not in uri and not uri.startswith(("hf:", "env:"))
     stem = Path(uri).name.split(".")[0] if is_file else ""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", stem).strip("-_")[:63]
     if not name:
-        said = "standard input has" if uri == "-" else "a source that is no file has"
+        said = "standard input has" if uri == STDIN else "a source that is no file has"
         said = f"{uri} gives" if is_file else said
         raise UsageError(f"name the collection with --collection; {said} no name for one")
     return name

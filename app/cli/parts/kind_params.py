@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from app.cli.parts.submit_options import option
+from app.cli.parts.texts import text_of
 from app.kinds.base import Kind
 
 WHAT = "What is sent"
@@ -24,10 +25,15 @@ _CHOSEN = {
 }
 """Parameters that are found where they are left out, and what their help says."""
 
+_OR_FILE = "@FILE: what that file holds."
+
 
 @dataclass(frozen=True, slots=True)
 class ParamOption:
-    """A parameter of a kind as an option. `is_json`: what is typed is JSON, or else plain text."""
+    """A parameter of a kind as an option. `is_json`: what is typed is JSON, or else plain text.
+
+    A text may be named as `@FILE`; a name, such as a model's, may not: some begin with an @.
+    """
 
     field: str
     parameter: inspect.Parameter
@@ -35,12 +41,19 @@ class ParamOption:
 
     def value(self, given: Any) -> Any:
         """What goes to the kind; it judges itself whether that can be."""
+        if isinstance(given, list):
+            return [self._one(one) for one in given]
+        return self._one(given)
+
+    def _one(self, given: Any) -> Any:
+        is_text = isinstance(given, str) and self.field not in _CHOSEN
+        text = text_of(given) if is_text else given
         if not self.is_json:
-            return given
+            return text
         try:
-            return json.loads(given)
+            return json.loads(text)
         except ValueError:
-            return given
+            return text
 
 
 def param_options(kind: Kind, taken: Collection[str]) -> list[ParamOption]:
@@ -97,10 +110,12 @@ def told(field: str, info: FieldInfo) -> str:
         return _CHOSEN[field]
     about = (info.description or field.replace("_", " ").capitalize()).split("\n\n")[0]
     said = " ".join(about.split())
+    is_text = typed_as(info.annotation) is str and not info.metadata
+    file = f" {_OR_FILE}" if is_text else ""
     default = info.default
     if default is PydanticUndefined or default in (None, "", (), [], {}):
-        return said
-    return f"{said.rstrip('.')}; default: {_as_typed(default)}."
+        return said + file
+    return f"{said.rstrip('.')}; default: {_as_typed(default)}.{file}"
 
 
 def _as_typed(value: Any) -> str:

@@ -19,6 +19,8 @@ class Line:
     colour: int
     path: str
     last: str
+    dots: Sequence[tuple[float, float]] = ()
+    """Values without a neighbour: where they stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class Chart:
     ticks: Sequence[Tick]
     legend: Sequence[tuple[int, str]]
     goal_y: float | None = None
+    right_ticks: Sequence[Tick] = ()
+    """Of the series that have a scale of their own, on the right."""
 
     @property
     def is_empty(self) -> bool:
@@ -66,13 +70,21 @@ def line_chart(
     series: Sequence[tuple[str, Sequence[float | None]]],
     goal: float | None = None,
     top: float | None = None,
+    right: tuple[str, Sequence[tuple[str, Sequence[float | None]]]] = ("", ()),
 ) -> Chart:
-    """A line a series, with a gap where it has no value. `goal`: a dashed line across."""
+    """A line a series, with a gap where it has no value. `goal`: a dashed line across. `right`: a
+    unit, and series that have a scale of their own, on the same time axis."""
     values = [v for _, points in series for v in points if v is not None]
     highest = top or _rounded(max([*values, goal or 0.0], default=0.0))
+    other_unit, others = right
+    other_values = [v for _, points in others for v in points if v is not None]
+    other_highest = _rounded(max(other_values, default=0.0))
     lines = [
-        Line(name, n % COLOURS, _path(points, columns, highest), _last(points, unit))
-        for n, (name, points) in enumerate(series)
+        _line(name, n, points, columns, scale, of)
+        for n, (name, points, scale, of) in enumerate(
+            [(name, points, highest, unit) for name, points in series]
+            + [(name, points, other_highest, other_unit) for name, points in others]
+        )
     ]
     ends = "; ".join(f"{line.name} {line.last}" for line in lines)
     return Chart(
@@ -83,6 +95,7 @@ def line_chart(
         _ticks(highest, unit),
         [(line.colour, line.name) for line in lines],
         None if goal is None else _y(goal, highest),
+        _ticks(other_highest, other_unit) if other_values else (),
     )
 
 
@@ -106,6 +119,25 @@ def bar_chart(title: str, columns: int, series: Sequence[tuple[str, Sequence[int
     told = "; ".join(f"{name} {sum(points):,}" for name, points in series)
     legend = [(n % COLOURS, name) for n, (name, _) in enumerate(series)]
     return Chart(title, f"{title}; in all: {told}", (), bars, _ticks(highest, ""), legend)
+
+
+def _line(
+    name: str,
+    number: int,
+    points: Sequence[float | None],
+    columns: int,
+    highest: float,
+    unit: str,
+) -> Line:
+    alone = [
+        (round((column + 0.5) * WIDTH / columns, 1), _y(value, highest))
+        for column, value in enumerate(points)
+        if value is not None
+        and (column == 0 or points[column - 1] is None)
+        and (column + 1 == len(points) or points[column + 1] is None)
+    ]
+    path, last = _path(points, columns, highest), _last(points, unit)
+    return Line(name, number % COLOURS, path, last, alone)
 
 
 def _path(points: Sequence[float | None], columns: int, highest: float) -> str:

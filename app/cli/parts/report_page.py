@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 
 from app.cli import render
 from app.cli.parts.report_chart import HEIGHT, WIDTH, Chart, bar_chart, line_chart
-from app.cli.parts.report_view import event_row, share, tokens
+from app.cli.parts.report_view import event_rows, money, money_of, share, tokens
 from app.domain.reports import PoolReport, Report
 
 _TEMPLATE = "report.html.jinja"
@@ -21,7 +21,7 @@ def page(report: Report) -> str:
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     environment.filters.update(
         {"share": share, "ms": render.ms, "span": render.span, "moment": render.moment}
-        | {"tokens": tokens}
+        | {"tokens": tokens, "money": money, "money_of": money_of}
     )
     text = (resources.files("app.cli.parts") / _TEMPLATE).read_text(encoding="utf-8")
     columns = round(report.since_s / report.column_s)
@@ -30,7 +30,7 @@ def page(report: Report) -> str:
         pools=[(pool, _pool_charts(pool, columns)) for pool in report.pools],
         charts=[_utilisation(report, columns), _errors(report, columns)],
         events=[
-            (name, [event_row(event) for event in reversed(listed)])
+            (name, event_rows(listed)[::-1])
             for name, listed in (("Scaling", report.scaling), ("Events", report.events))
         ],
         width=WIDTH,
@@ -43,14 +43,16 @@ def _pool_charts(pool: PoolReport, columns: int) -> Sequence[Chart]:
     points = {point.column: point for point in pool.people_over_time}
     whole = _spread({c: p.whole_p95_ms for c, p in points.items()}, columns)
     first = _spread({c: p.first_token_p95_ms for c, p in points.items()}, columns)
+    items = {point.column: point.items_per_s for point in pool.batch_over_time}
     return [
         line_chart("Limit on batch requests in flight", "", columns, [("limit", limits)]),
         line_chart(
-            "What people wait, at P95",
+            "What people wait, at P95, and what batch gets done",
             " ms",
             columns,
             [("whole answer", whole), ("first token", first)],
             goal=pool.target_p95_ms,
+            right=(" items/s", [("batch", _spread(items, columns))]),
         ),
     ]
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import typer
@@ -11,6 +13,7 @@ from app.cli import render
 from app.domain.reports import EndpointReport, Percentiles, PoolReport, Report
 
 _EVENTS_SHOWN = 20
+_MOVED = "limit_moved"
 
 
 def print_report(report: Report) -> None:
@@ -21,15 +24,17 @@ def print_report(report: Report) -> None:
         _pool(pool)
     _table("endpoints", _ENDPOINT_HEADINGS, _endpoint_rows(report), _ENDPOINT_HEADINGS[3:])
     _table("jobs", ("job", "kind", "state", "done", "failed", "tokens", "money"), _job_rows(report))
+    for job in report.jobs:
+        if job.waits is not None:
+            typer.echo(f"{job.key} waits: {job.waits} ({job.waits_code})")
     _table(
         "errors",
         ("at", "code", "count"),
         ((e.whose, e.code, f"{e.count:,}") for e in report.errors),
     )
     for name, events in (("scaling", report.scaling), ("events", report.events)):
-        shown = map(event_row, events[-_EVENTS_SHOWN:])
-        _table(name, ("when", "what", "about", "facts"), shown)
-    typer.echo(f"\ntokens {tokens(report)}   money {report.money:,.4f}")
+        _table(name, ("when", "what", "about", "facts"), event_rows(events)[-_EVENTS_SHOWN:])
+    typer.echo(f"\ntokens {tokens(report)}   {money_of(report)}")
 
 
 def tokens(of: Report | EndpointReport) -> str:
@@ -84,7 +89,7 @@ def _endpoint_rows(report: Report) -> Iterable[tuple[str, ...]]:
             share(one.utilisation),
             *(f"{one.finished:,}", f"{one.failed:,}", share(one.failure_rate)),
             render.ms(one.mean_ms),
-            *(tokens(one), f"{one.money:,.4f}"),
+            *(tokens(one), money(one.money, priced=one.priced)),
         )
 
 
@@ -92,15 +97,71 @@ def _job_rows(report: Report) -> Iterable[tuple[str, ...]]:
     for one in report.jobs:
         done = f"{one.done:,} of {one.total:,} ({share(one.share)})"
         tokens = f"{one.prompt_tokens + one.completion_tokens:,}"
-        yield one.key, one.kind, one.state, done, f"{one.failed:,}", tokens, f"{one.money:,.4f}"
+        yield (
+            one.key,
+            one.kind,
+            one.state,
+            done,
+            f"{one.failed:,}",
+            tokens,
+            money(one.money, priced=report.priced),
+        )
 
 
-def event_row(event: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """When, what, about whom, and its facts."""
+def money(amount: float, *, priced: bool) -> str:
+    """An amount; a dash where nothing has a price, for then nought says nothing."""
+    return f"{amount:,.4f}" if priced or amount else "-"
+
+
+def money_of(report: Report) -> str:
+    """What all of it cost, in words."""
+    if not report.priced and not report.money:
+        return "no prices set"
+    return f"money {report.money:,.4f}"
+
+
+def event_rows(events: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
+    """When, what, about whom, and its facts; oldest first. A pool's limit that moves again and
+    again, with nothing between, is one row."""
+    rows = []
+    for (_, about), run in groupby(events, _run_of):
+        listed = list(run)
+        if len(listed) == 1 or about is None:
+            rows += [_event_row(event) for event in listed]
+        else:
+            rows.append(_moves_row(listed))
+    return rows
+
+
+def _run_of(event: Mapping[str, Any]) -> tuple[str, str | None]:
+    """What a run of events has in common; None: they are told one by one."""
+    folds = event["type"] == _MOVED
+    return str(event["type"]), event["pool"] if folds else None
+
+
+def _event_row(event: Mapping[str, Any]) -> tuple[str, str, str, str]:
     job = None if event["job_id"] is None else f"job {event['job_id']}"
     about = " ".join(str(x) for x in (event["pool"], event["endpoint"], job) if x is not None)
-    facts = ", ".join(f"{name} {value}" for name, value in event["facts"].items())
+    facts = ", ".join(f"{name} {_fact(value)}" for name, value in event["facts"].items())
     return render.moment(event["at"]) or "", str(event["type"]).replace("_", " "), about, facts
+
+
+def _moves_row(moves: Sequence[Mapping[str, Any]]) -> tuple[str, str, str, str]:
+    facts = [move["facts"] for move in moves]
+    limits = [one["limit"] for one in facts]
+    pressures = [one["pressure"] for one in facts if one.get("pressure") is not None]
+    reasons = Counter(str(one["reason"]) for one in facts)
+    parts = [f"from {facts[0]['before']} to {limits[-1]}, between {min(limits)} and {max(limits)}"]
+    if pressures:
+        parts.append(f"pressure {_fact(min(pressures))} to {_fact(max(pressures))}")
+    parts.append(", ".join(f"{reason} {n}" for reason, n in reasons.most_common()))
+    when = f"{render.moment(moves[0]['at'])} to {moves[-1]['at'].astimezone():%H:%M:%S}"
+    return when, f"limit moved {len(moves)} times", str(moves[0]["pool"]), "; ".join(parts)
+
+
+def _fact(value: Any) -> str:
+    """A number to three digits; all else as it is."""
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _table(

@@ -11,6 +11,7 @@ from app.cli import render
 
 if TYPE_CHECKING:
     from app.cli.parts.progress import Steps
+    from app.domain.waiting import Waiting
     from app.services.items import SourceItems
     from app.services.submission import Submitted
     from app.services.templates import JobTemplate
@@ -31,13 +32,18 @@ def submit(
     from app.cli.parts import bell
     from app.cli.parts.job_view import job_document, print_job, succeeded
     from app.cli.parts.watching import watch
+    from app.domain.waiting import NEEDS_SOMEBODY
 
     submitted, report = loaded(wiring, template, key, wait=wait)
     if submitted.created:
         report_skipped(report)
     bell.ring(wiring, submitted.job.pool)
+    why = wiring.inspection.reasons([submitted.job]).get(submitted.job.id)
+    why = why if why is not None and why.code in NEEDS_SOMEBODY else None
+    if why is not None:
+        render.note(f"the job is kept, but waits: {why.words} ({why.code})")
     if not wait:
-        _print(submitted, report, as_json=as_json)
+        _print(submitted, why, report, as_json=as_json)
         return
     view = watch(wiring.inspection, str(submitted.job.key))
     if as_json:
@@ -91,6 +97,16 @@ def _warn_of_a_budget_without_prices(wiring: Wiring, template: JobTemplate) -> N
         )
 
 
+def warn_of_slips(template: JobTemplate) -> None:
+    """Say what is lawful in the parameters and most likely a slip, before anything is paid for."""
+    from app.kinds.base import checked, warning_of
+    from app.kinds.registry import kind
+
+    one = kind(template.kind)
+    if (said := warning_of(one, checked(one, template.params))) is not None:
+        render.note(f"warning: {said}")
+
+
 def watched(items: SourceItems, steps: Steps) -> None:
     """Let `steps` show how far the reading and the loading are."""
     size_bytes = items.size_bytes()
@@ -109,7 +125,7 @@ def report_skipped(report: Report) -> None:
         render.note(f"  … and {report.bad - _SHOWN_LINES:,} more")
 
 
-def _print(submitted: Submitted, report: Report, *, as_json: bool) -> None:
+def _print(submitted: Submitted, why: Waiting | None, report: Report, *, as_json: bool) -> None:
     job = submitted.job
     if as_json:
         render.json_document(
@@ -127,6 +143,8 @@ def _print(submitted: Submitted, report: Report, *, as_json: bool) -> None:
                 "skipped_lines": job.skipped_lines,
                 "skipped_first": list(report.lines) if submitted.created else [],
                 "created_at": job.created_at,
+                "waits": why and why.words,
+                "waits_code": why and why.code.value,
             }
         )
         return

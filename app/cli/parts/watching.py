@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from app import clock
 from app.cli import render
 from app.cli.parts.pace import Seen, items_per_s, left_s
 from app.cli.parts.progress import EVERY_S
-from app.domain.jobs import OPEN, JobState, way_on
+from app.domain.jobs import CLAIMABLE, OPEN, JobState, way_on
 from app.errors import DatabaseUnavailable
 from app.services.inspection import Inspection, JobView
 
@@ -34,8 +36,18 @@ def watch(
     """Show the job on standard error until it ends or is stuck; what it was then.
 
     One that a person paused is waited for: who did that will resume it. NotFound: no such job.
-    DatabaseUnavailable: for longer than `patience_s`.
+    DatabaseUnavailable: for longer than `patience_s`. Who stops the waiting does not stop the job,
+    and is told so.
     """
+    try:
+        return _watched(inspection, reference, look_s, patience_s)
+    except KeyboardInterrupt:
+        render.note(f"the job goes on; watch it with: giveway jobs watch {reference}")
+        render.note(f"stop it with: giveway jobs cancel {reference}")
+        raise typer.Exit(render.INTERRUPTED) from None
+
+
+def _watched(inspection: Inspection, reference: str, look_s: float, patience_s: float) -> JobView:
     seen: list[Seen] = []
     with _screen() as screen:
         while True:
@@ -53,7 +65,7 @@ def watch(
 
 
 def line(view: JobView, per_s: float | None) -> str:
-    """The job in one line: share, pace, what is left, and why the limit is what it is."""
+    """The job in one line: share, pace, what is left, and why it waits or what it may have."""
     job, made = view.job, view.progress
     parts = [f"{made.done + made.failed:,}/{made.total:,} ({made.share:.0%})"]
     if job.state is not JobState.RUNNING:
@@ -62,7 +74,10 @@ def line(view: JobView, per_s: float | None) -> str:
         parts.append("- items/s" if per_s is None else f"{per_s:,.0f} items/s")
         left = left_s(made.pending, per_s)
         parts.append(f"{render.span(left)} left" if left is not None else "time left unknown")
-        parts.append(f"{made.in_flight} in flight of {view.limit} ({view.limit_reason})")
+        if view.why is None or view.job.state not in CLAIMABLE:
+            parts.append(f"{made.in_flight} in flight of {view.limit} ({view.limit_reason})")
+        else:
+            parts.append(f"waits: {view.why} ({view.why.code})")
     if made.retrying:
         parts.append(f"{made.retrying:,} retrying")
     parts.append(f"{made.failed:,} failed")

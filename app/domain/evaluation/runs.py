@@ -22,7 +22,8 @@ class Standing(StrEnum):
     PENDING = "pending"
 
 
-_JUDGE_INVALID = "judge_invalid"
+_INVALID = frozenset({"invalid", "judge_invalid"})
+"""States of a score that say that an answer, or a judge's, cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class Marks:
         """SCORED with one value or more, else why not."""
         if self.scored:
             return Standing.SCORED
-        return Standing.INVALID if _JUDGE_INVALID in self.states else Standing.ERROR
+        return Standing.INVALID if _INVALID & set(self.states) else Standing.ERROR
 
 
 @dataclass(frozen=True, slots=True)

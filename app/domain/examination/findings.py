@@ -37,6 +37,8 @@ class Code(StrEnum):
     PROGRESS = "progress"
     LEASES = "leases"
     JOBS = "jobs"
+    WAITS = "waits"
+    KEYS = "keys"
     WEBHOOKS = "webhooks"
     UNREAD = "unread"
 

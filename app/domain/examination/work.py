@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.domain.examination.findings import (
@@ -17,6 +17,7 @@ from app.domain.examination.findings import (
 from app.domain.health import Breaker
 from app.domain.jobs import PAUSED_BY_HAND, way_on
 from app.domain.routing import PRIMARY
+from app.domain.waiting import Hold, Waiting
 
 STANDS_S = 60.0
 """Jobs whose work nobody has taken for so long, with places free, stand."""
@@ -222,6 +223,55 @@ def jobs(held: Sequence[JobNow]) -> list[Finding]:
         found = [*found[:_NAMED], warning(Code.JOBS, "jobs", f"{more} more like these", right)]
     what = f"{counted(by_hand, 'job')} paused by hand" if by_hand else "none waits for somebody"
     return found or [well(Code.JOBS, "jobs", what)]
+
+
+def waits(stuck: Sequence[tuple[str, Waiting]]) -> list[Finding]:
+    """Jobs, by key, that could run and do not, for what may not pass by itself. What holds many is
+    told once, with the first of them."""
+    by_code: dict[str, list[tuple[str, Waiting]]] = {}
+    for key, why in stuck:
+        by_code.setdefault(why.words, []).append((key, why))
+    found = []
+    for held in by_code.values():
+        (key, why), more = held[0], len(held) - 1
+        where = f"job {key}" + (f" and {more} more" if more else "")
+        right = _RIGHT.get(why.code, "giveway throttle explain")
+        found.append(warning(Code.WAITS, where, f"waits: {why.words} ({why.code})", right))
+    return found or [well(Code.WAITS, "jobs that wait", "none waits in vain")]
+
+
+_RIGHT = {
+    Hold.POOL_GONE: "declare the pool, then giveway restart; or cancel the job",
+    Hold.NO_WORKER: "start a batch worker: giveway up, or celery -A app worker -Q batch",
+    Hold.UNKNOWN_KIND: "giveway restart, or start the batch workers anew",
+    Hold.UNKNOWN_MODEL: "giveway restart, or start the batch workers anew",
+    Hold.NO_ENDPOINT: "declare an endpoint for its model, or giveway endpoints add",
+    Hold.ENDPOINTS_AWAY: "see giveway endpoints list; start their servers",
+    Hold.NO_TICKS: "see that the control worker and beat run",
+}
+
+
+def keys(
+    unset: Sequence[tuple[str, str, str]], own: Mapping[str, str], *, told: bool
+) -> list[Finding]:
+    """(worker, endpoint, variable) of each endpoint's key that a running worker lacks. Where none
+    has `told` of itself, `own`: what this command lacks, by endpoint."""
+    if not told:
+        unset = [("this command", endpoint, variable) for endpoint, variable in own.items()]
+    by_endpoint: dict[tuple[str, str], set[str]] = {}
+    for worker, endpoint, variable in unset:
+        by_endpoint.setdefault((endpoint, variable), set()).add(worker.partition("#")[0])
+    found = [
+        error(
+            Code.KEYS,
+            f"endpoint {endpoint}",
+            f"{variable} (its api_key_env) is not set for {', '.join(sorted(workers))}; jobs that "
+            "need this endpoint pause",
+            f"set {variable} where the workers run, then giveway restart",
+        )
+        for (endpoint, variable), workers in sorted(by_endpoint.items())
+    ]
+    return found or [well(Code.KEYS, "keys", "each endpoint that names one has its key")]
 
 
 def webhooks(receivers: Sequence[Receiver]) -> list[Finding]:

@@ -21,6 +21,7 @@ class State(StrEnum):
 
     SCORED = "scored"
     ERROR = "error"
+    INVALID = "invalid"
     JUDGE_INVALID = "judge_invalid"
 
 
@@ -118,6 +119,11 @@ class Asking(Scorer, Protocol):
 def unscored(code: str, **notes: Any) -> Score:
     """No score, since something is missing or broken."""
     return Score(None, State.ERROR, code, notes)
+
+
+def invalid(code: str, **notes: Any) -> Score:
+    """No score, since the answer cannot be read; another number would be a lie."""
+    return Score(None, State.INVALID, code, notes)
 
 
 NO_EXPECTED = "no_expected"

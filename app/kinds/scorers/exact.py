@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.kinds.scorers.base import NO_EXPECTED, Case, Options, Score, unscored
-from app.kinds.scorers.words import squeezed, words
+from app.kinds.scorers.words import squeezed, unpunctuated
 
 
 class ExactOptions(Options):
@@ -14,7 +14,7 @@ class ExactOptions(Options):
     ignore_case: bool = False
     """Whether A and a are the same."""
     ignore_punctuation: bool = False
-    """Whether only words count, in lower case and without punctuation."""
+    """Whether case and punctuation are left out; the point in 3.5 and the sign of -5 are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Exact:
 
 def _alike(text: str, options: ExactOptions) -> str:
     if options.ignore_punctuation:
-        return " ".join(words(text))
+        return unpunctuated(text)
     return squeezed(text).casefold() if options.ignore_case else squeezed(text)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from app.kinds.scorers.base import NO_EXPECTED, Case, Options, Score, best, unscored
-from app.kinds.scorers.words import words
+from app.kinds.scorers.words import squad, squeezed
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +22,13 @@ class F1:
         """The harmonic mean of precision and recall over words, of the best reference."""
         if not case.references:
             return unscored(NO_EXPECTED)
-        answer = words(case.answer, articles=False)
-        return Score(best([_f1(answer, words(one, articles=False)) for one in case.references]))
+        return Score(best([_f1(case.answer, one) for one in case.references]))
 
 
-def _f1(answer: list[str], expected: list[str]) -> float:
-    if not answer or not expected:
-        return float(answer == expected)
+def _f1(said: str, reference: str) -> float:
+    answer, expected = squad(said).split(), squad(reference).split()
+    if not answer or not expected:  # nothing but punctuation and articles is like itself only
+        return float(squeezed(said) == squeezed(reference))
     shared = (Counter(answer) & Counter(expected)).total()
     return 2 * shared / (len(answer) + len(expected))
 

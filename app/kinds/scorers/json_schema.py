@@ -13,6 +13,7 @@ from app.kinds.scorers.base import NO_EXPECTED, Case, Options, Score, unscored
 from app.kinds.scorers.fences import unfenced
 
 BAD_SCHEMA = "bad_schema"
+_MOST_DIGITS = 4_000
 
 
 class JsonSchemaOptions(Options):
@@ -49,13 +50,23 @@ class JsonSchema:
             return unscored(BAD_SCHEMA)
         text = unfenced(case.answer) if options.fenced else case.answer
         try:
-            value = json.loads(text)
+            value = json.loads(text, parse_constant=_refused, parse_int=_whole)
         except (ValueError, RecursionError):
             return Score(0.0, notes={"fault": "not JSON"})
         fault = next(iter(_validator(schema).iter_errors(value)), None)
         if fault is None:
             return Score(1.0)
         return Score(0.0, notes={"fault": f"{fault.validator} at {fault.json_path}"})
+
+
+def _refused(word: str) -> Any:
+    """NaN and Infinity are of Python, and no JSON (RFC 8259, section 6)."""
+    raise ValueError(f"{word} is not JSON")
+
+
+def _whole(digits: str) -> int | float:
+    """An integer, however long; past what Python reads it is only very large."""
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def _schema(case: Case, options: JsonSchemaOptions) -> str | None:

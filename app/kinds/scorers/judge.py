@@ -110,6 +110,7 @@ def _asked(text: str, options: JudgeOptions, number: int) -> ChatRequest:
         options.temperature,
         seed=number if options.repeats > 1 else None,
         response_format=_shape(options) if options.structured else None,
+        may_be_silent=True,  # A judge that says nothing gives no verdict, and the item is done.
     )
 
 

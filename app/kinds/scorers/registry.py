@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.util
 import pkgutil
 from collections.abc import Mapping
 from types import MappingProxyType
 
 import app.kinds.scorers
+from app import extras
 from app.errors import UnknownName
 from app.kinds.scorers.base import Scorer
 
@@ -36,4 +36,4 @@ def scorer(name: str) -> Scorer:
 
 def missing(one: Scorer) -> list[str]:
     """The modules that `one` needs and that are not installed."""
-    return [name for name in one.needs if importlib.util.find_spec(name) is None]
+    return extras.missing(*one.needs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.kinds.scorers.base import NO_EXPECTED, Case, Options, Score, best, unscored
-from app.kinds.scorers.words import words
+from app.kinds.scorers.words import squeezed, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +21,15 @@ class RougeL:
         """ROUGE-L's F-measure (Lin 2004), precision and recall weighing the same."""
         if not case.references:
             return unscored(NO_EXPECTED)
-        answer = words(case.answer)
-        return Score(best([_rouge_l(answer, words(one)) for one in case.references]))
+        return Score(best([_rouge_l(case.answer, one) for one in case.references]))
 
 
-def _rouge_l(answer: list[str], expected: list[str]) -> float:
+def _rouge_l(said: str, reference: str) -> float:
     from rapidfuzz.distance import LCSseq
 
-    if not answer or not expected:
-        return float(answer == expected)
+    answer, expected = words(said), words(reference)
+    if not answer or not expected:  # nothing but punctuation is like itself only
+        return float(squeezed(said) == squeezed(reference))
     return 2 * LCSseq.similarity(answer, expected) / (len(answer) + len(expected))
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from app.storage.sinks.base import Row
+from app.storage.sinks.base import NO_KINDS, Kinds, Row
 
 _ROWS_A_BLOCK: Final = 200
 
@@ -19,8 +19,14 @@ class CsvSink:
 
     name = "csv"
     endings = (".csv",)
+    columnar = False
 
-    def blocks(self, rows: Iterable[Row], columns: Sequence[str]) -> Iterator[tuple[bytes, int]]:
+    def blocks(
+        self,
+        rows: Iterable[Row],
+        columns: Sequence[str],
+        kinds: Kinds = NO_KINDS,  # noqa: ARG002
+    ) -> Iterator[tuple[bytes, int]]:
         text = io.StringIO()
         writer = csv.writer(text)
         writer.writerow(columns)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from app.storage.sinks.base import Row
+from app.storage.sinks.base import NO_KINDS, Kinds, Row
 
 _ROWS_A_BLOCK: Final = 200
 # Arrays of 32-bit floats are written with the fewest digits that read back the same.
@@ -19,8 +19,14 @@ class JsonlSink:
 
     name = "jsonl"
     endings = (".jsonl", ".ndjson", ".jsonlines")
+    columnar = False
 
-    def blocks(self, rows: Iterable[Row], columns: Sequence[str]) -> Iterator[tuple[bytes, int]]:
+    def blocks(
+        self,
+        rows: Iterable[Row],
+        columns: Sequence[str],
+        kinds: Kinds = NO_KINDS,  # noqa: ARG002
+    ) -> Iterator[tuple[bytes, int]]:
         lines: list[bytes] = []
         for row in rows:
             plain = {column: row[column] for column in columns}

@@ -10,8 +10,9 @@ from typing import Any, Final
 import numpy as np
 import orjson
 
-from app.errors import MissingPart
-from app.storage.sinks.base import Row
+from app.domain.flattening import Kind
+from app.extras import need
+from app.storage.sinks.base import NO_KINDS, Kinds, Row
 
 _ROWS_A_GROUP: Final = 10_000
 _BYTES_A_GROUP: Final = 16 * 1024 * 1024
@@ -20,26 +21,34 @@ _BYTES_A_GROUP: Final = 16 * 1024 * 1024
 class ParquetSink:
     """Arrays of numbers are lists of 32-bit floats; objects are JSON text, bytes are hex.
 
-    A column's type is that of its first value that is not None; text where there is none in the
-    first row group.
+    A column's type is that of its kind, where one is given; else that of its first value that is
+    not None, text where there is none in the first row group.
     """
 
     name = "parquet"
     endings = (".parquet", ".pq")
+    columnar = True
 
-    def blocks(self, rows: Iterable[Row], columns: Sequence[str]) -> Iterator[tuple[bytes, int]]:
+    def blocks(
+        self, rows: Iterable[Row], columns: Sequence[str], kinds: Kinds = NO_KINDS
+    ) -> Iterator[tuple[bytes, int]]:
         arrow = _arrow()
         rest = iter(rows)
         group = list(islice(rest, 1))
         size = _group_size(group[0]) if group else 0
         group += islice(rest, max(0, size - 1))
-        types = {column: _typed(arrow, group, column) for column in columns}
+        types = {
+            column: _of_kind(arrow, kinds[column])
+            if column in kinds
+            else _typed(arrow, group, column)
+            for column in columns
+        }
         out = _Drained()
         schema = arrow.schema([(column, types[column][0]) for column in columns])
         with arrow.parquet.ParquetWriter(arrow.PythonFile(out, "w"), schema) as writer:
             while group:
                 arrays = [
-                    arrow.array([types[c][1](row[c]) for row in group], types[c][0])
+                    arrow.array([types[c][1](row.get(c)) for row in group], types[c][0])
                     for c in columns
                 ]
                 writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
@@ -96,6 +105,28 @@ def _typed(arrow: Any, group: Sequence[Row], column: str) -> tuple[Any, Callable
             return arrow.string(), _text
 
 
+def _of_kind(arrow: Any, kind: Kind) -> tuple[Any, Callable[[Any], Any]]:
+    one: dict[str, Any] = {
+        "bool": arrow.bool_(),
+        "int": arrow.int64(),
+        "float": arrow.float64(),
+        "text": arrow.string(),
+    }
+    if kind in one:
+        return one[kind], _float if kind == "float" else _as_it_is
+    if kind == "json":
+        return arrow.string(), _text
+    return arrow.list_(one[kind.removesuffix("s")]), _floats if kind == "floats" else _as_it_is
+
+
+def _float(value: Any) -> float | None:
+    return None if value is None else float(value)
+
+
+def _floats(value: Any) -> list[float | None] | None:
+    return None if value is None else [_float(one) for one in value]
+
+
 def _as_it_is(value: Any) -> Any:
     return value
 
@@ -111,10 +142,7 @@ def _text(value: Any) -> str | None:
 
 
 def _arrow() -> Any:
-    try:
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise MissingPart(
-            "Parquet needs pyarrow; install it with: pip install 'giveway[parquet]'"
-        ) from error
+    need("Parquet needs", "parquet", ["pyarrow"])
+    import pyarrow.parquet
+
     return pyarrow

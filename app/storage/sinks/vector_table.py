@@ -14,6 +14,7 @@ from pgvector.psycopg import register_vector
 from psycopg import sql
 
 from app.errors import DatabaseUnavailable, UsageError
+from app.storage.sources.sql_reading import postgres_is_away
 from app.storage.sources.urls import masked_url
 
 _ROWS_A_BATCH: Final = 5_000
@@ -84,13 +85,16 @@ class VectorTable:
         target = self._target
         if not target.url.startswith(("postgresql://", "postgres://")):
             raise UsageError("vectors go to Postgres with pgvector: --to postgresql://…")
+        shown = masked_url(target.url)
         try:
             connection = psycopg.connect(
                 target.url, connect_timeout=10, application_name="giveway", autocommit=True
             )
         except psycopg.OperationalError as error:
             said = str(error).strip().splitlines()[0]
-            raise DatabaseUnavailable(f"{masked_url(target.url)} does not answer: {said}") from None
+            if postgres_is_away(error):
+                raise DatabaseUnavailable(f"{shown} does not answer: {said}") from None
+            raise UsageError(f"{shown}: {said}") from None
         with connection:
             yield connection
 
@@ -105,10 +109,9 @@ class VectorTable:
                 f"{shown}: {error.diag.message_primary}; with --only-existing, rows that the table "
                 "lacks are left out"
             ) from None
-        except psycopg.OperationalError as error:
-            raise DatabaseUnavailable(f"{shown}: {error.diag.message_primary or error}") from None
         except psycopg.Error as error:
-            raise UsageError(f"{shown}: {error.diag.message_primary or error}") from None
+            refusal = DatabaseUnavailable if postgres_is_away(error) else UsageError
+            raise refusal(f"{shown}: {error.diag.message_primary or error}") from None
 
     def _types(self, connection: psycopg.Connection[Any]) -> dict[str, str]:
         """The type of each column that is written, as SQL has it; the table is made if need be."""

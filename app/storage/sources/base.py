@@ -36,6 +36,12 @@ class Row(NamedTuple):
     values: dict[str, JSON]
 
 
+class Unreadable(str):
+    """Instead of a value that is there and cannot be read: why, as it follows "column is …"."""
+
+    __slots__ = ()
+
+
 class BadLine(NamedTuple):
     """A record that cannot be an item, the line where it begins, and why."""
 
@@ -80,6 +86,11 @@ class ReadOptions:
         """The columns that must be there, each once, in the order of the options."""
         named = (self.id_field, self.text_field, *self.fields.values())
         return tuple(dict.fromkeys(name for name in named if name is not None))
+
+    @property
+    def takes_all(self) -> bool:
+        """Whether a payload is the whole record."""
+        return self.text_field is None and not self.fields
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from app.errors import BadSource
-from app.storage.sources.base import Batch, Row
+from app.storage.sources.base import Batch, ReadOptions, Row
 
 _LISTED: Final = 40
 """More columns than this are not all named."""
@@ -30,3 +30,14 @@ def check_columns(name: str, wanted: Sequence[str], columns: Sequence[str]) -> N
 def members(batch: Batch) -> tuple[str, ...]:
     """Every name that some row of `batch` has, in the order of their appearance."""
     return tuple(dict.fromkeys(n for row in batch if isinstance(row, Row) for n in row.values))
+
+
+def needed(
+    columns: Sequence[str] | None, options: ReadOptions, more: Sequence[str] = ()
+) -> tuple[str, ...] | None:
+    """Which of `columns` a reading looks at, `more` among them; None: all of them, or which there
+    are is not known. Those that are not there are left to `check_columns`."""
+    if columns is None or options.takes_all:
+        return None
+    asked = dict.fromkeys((*options.wanted, *more))
+    return tuple(column for column in asked if column in columns)

@@ -9,7 +9,7 @@ from jinja2 import TemplateError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from app.errors import UsageError
-from app.storage.sources.base import BadLine, Row
+from app.storage.sources.base import BadLine, Row, Unreadable
 
 _NOTHING: Final[Sequence[BadLine]] = ()
 _EXPRESSIONS: Final = ImmutableSandboxedEnvironment()
@@ -41,6 +41,9 @@ class Filter:
         sequence says why where the expression could not be worked out."""
         if isinstance(row, BadLine):
             return None
+        for name in self.names:
+            if isinstance(why := row.values.get(name), Unreadable):
+                return (BadLine(row.line, f"{name} is {why}"),)
         try:
             return None if self._holds(row.values) else _NOTHING
         except (TemplateError, TypeError) as error:
@@ -48,3 +51,8 @@ class Filter:
         except Exception as error:  # noqa: BLE001 - whatever methods of texts raise, with the text
             why = type(error).__name__
             return (BadLine(row.line, f"--where cannot be worked out: {why}"),)
+
+
+def names_in(expression: str | None) -> tuple[str, ...]:
+    """The fields that `expression` speaks of. UsageError: it is none."""
+    return () if expression is None else Filter(expression).names

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from app.errors import BadSource, MissingPart, UsageError
+from app.errors import BadSource, UsageError
+from app.extras import need
 from app.storage.sources.base import Asked, Batch, ReadOptions, Rows
-from app.storage.sources.filtering import Filter
+from app.storage.sources.columns import needed
+from app.storage.sources.filtering import Filter, names_in
 from app.storage.sources.values import plain_rows
 from app.storage.sources.words import refuse_words_of_files
 
@@ -59,8 +61,8 @@ class HfPlace:
         """Its rows; only the columns that are asked for are read."""
         found = self._loaded(_library())
         columns = tuple(found.column_names or ())
-        if columns and options.where is None and (options.text_field or options.fields):
-            found = found.select_columns([c for c in options.wanted if c in columns])
+        if (read := needed(columns or None, options, names_in(options.where))) is not None:
+            found = found.select_columns(list(read))
         yield Rows(columns or None, self._batches(found, options.text_field), "data set")
 
     def _batches(self, found: Any, text_field: str | None) -> Iterator[Batch]:
@@ -70,7 +72,7 @@ class HfPlace:
                 rows = list(zip(*part.values(), strict=True))
                 yield plain_rows(tuple(part), rows, text_field, number)
                 number += len(rows)
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, OverflowError) as error:
             raise self._bad(error, f"row {number + 1} or after: ") from error
 
     def _loaded(self, library: Any) -> Any:
@@ -141,11 +143,8 @@ def _was_saved(path: Path) -> bool:
 
 
 def _library() -> Any:
-    try:
-        import datasets
-    except ModuleNotFoundError as error:
-        raise MissingPart(
-            "data sets need the package datasets; install it with: pip install 'giveway[datasets]'"
-        ) from error
+    need("data sets need the package", "datasets", ["datasets"])
+    import datasets
+
     datasets.disable_progress_bars()
     return datasets

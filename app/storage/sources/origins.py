@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import stat
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -17,6 +18,8 @@ from app.storage.sources.base import Asked, Origin, Place, ReadOptions
 from app.storage.sources.words import check_words
 
 _FALLBACK = "file"
+STDIN = "-"
+"""Standard input, as it is named for a file."""
 
 
 @cache
@@ -65,6 +68,20 @@ def resolved(uri: str) -> str:
     return value
 
 
+def is_stream(uri: str) -> bool:
+    """Whether what `uri` names can be read only once: standard input, a pipe such as that of
+    `<(command)`, a terminal."""
+    if uri == STDIN:
+        return True
+    if "://" in uri or uri.startswith(("hf:", "env:")):
+        return False
+    try:
+        mode = Path(uri).stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 def not_there(uri: str) -> str | None:
     """What `uri` needs and this process does not see: a variable, a file; None: nothing."""
     if uri.startswith("env:"):
@@ -78,12 +95,13 @@ def not_there(uri: str) -> str | None:
 def kept_as(uri: str, base: Path) -> str:
     """`uri` as it can be written down and used from anywhere; paths count from `base`.
 
-    UsageError: standard input, a database URL with a password, or a path that is no text.
+    UsageError: standard input or a pipe, a database URL with a password, or a path that is no text.
     """
     from app.storage.sources.urls import anchored, has_password, masked_url
 
-    if uri == "-":
-        raise UsageError("standard input cannot be read again later; name a file")
+    if is_stream(uri):
+        shown = "standard input" if uri == STDIN else f"{uri} is no file and"
+        raise UsageError(f"{shown} cannot be read again later; name a file")
     if "://" in uri:
         if has_password(uri):
             raise UsageError(

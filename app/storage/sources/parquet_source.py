@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from app.errors import BadSource, MissingPart
-from app.storage.sources.base import BadLine, Batch, ReadOptions, Row, Rows
+from app.errors import BadSource
+from app.extras import need
+from app.storage.sources.base import Batch, ReadOptions, Rows, Unreadable
+from app.storage.sources.columns import needed
+from app.storage.sources.filtering import names_in
 from app.storage.sources.opening import Opened
 from app.storage.sources.values import plain_rows
 from app.storage.sources.wrong_bytes import wrong_byte
@@ -45,64 +48,39 @@ SOURCE = ParquetSource()
 def _batches(
     file: Any, columns: tuple[str, ...], name: str, options: ReadOptions, arrow: Any
 ) -> Iterator[Batch]:
-    wanted = _needed(columns, options)
+    read = needed(columns, options, names_in(options.where))
+    wanted = None if read is None else list(read)
     line = 0
     try:
         for part in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
             names = part.schema.names
-            columns_read = [_values(column) for column in part.columns]
-            values = list(zip(*columns_read, strict=True))
-            batch = plain_rows(names, values, options.text_field, line)
-            some_wrong = any(type(column) is _SomeWrong for column in columns_read)
-            yield [_judged(row) for row in batch] if some_wrong else batch
+            values = list(zip(*map(_values, part.columns), strict=True))
+            yield plain_rows(names, values, options.text_field, line)
             line += len(values)
     except (arrow.lib.ArrowException, OSError, ValueError) as error:
         raise BadSource(f"{name}: row {line + 1} or after: {_said(error)}") from error
 
 
-class _Wrong(str):
-    """Instead of a text whose bytes are none: why."""
-
-
-class _SomeWrong(list[Any]):
-    """Values of a column, some of which are `_Wrong`."""
-
-
-def _judged(row: Row | BadLine) -> Row | BadLine:
-    if isinstance(row, BadLine):
-        return row
-    wrong = next((value for value in row.values.values() if type(value) is _Wrong), None)
-    return row if wrong is None else BadLine(row.line, wrong)
-
-
 def _values(column: Any) -> list[Any]:
     try:
         return column.to_pylist()  # type: ignore[no-any-return]
-    except UnicodeDecodeError:
-        return _SomeWrong(_value(one) for one in column)
+    except (ValueError, OverflowError):  # Of any of them: bytes that are no text, the year 12000.
+        return [_value(one) for one in column]
 
 
 def _value(one: Any) -> Any:
     try:
         return one.as_py()
     except UnicodeDecodeError as error:
-        return _Wrong(wrong_byte(error, error.start))
-
-
-def _needed(columns: tuple[str, ...], options: ReadOptions) -> list[str] | None:
-    """The columns to read; None: all of them. Those that are not there are named by the reading."""
-    if options.where is not None or (options.text_field is None and not options.fields):
-        return None
-    return [column for column in options.wanted if column in columns]
+        return Unreadable(wrong_byte(error, error.start))
+    except (ValueError, OverflowError):
+        return Unreadable(f"a {one.type} that cannot be kept exactly")
 
 
 def _arrow() -> Any:
-    try:
-        import pyarrow.parquet
-    except ModuleNotFoundError as error:
-        raise MissingPart(
-            "Parquet needs pyarrow; install it with: pip install 'giveway[parquet]'"
-        ) from error
+    need("Parquet needs", "parquet", ["pyarrow"])
+    import pyarrow.parquet
+
     return pyarrow
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Final
 
 from app.domain.cleaning import JSON, cleaned, cleaned_json, is_blank, is_clean
-from app.storage.sources.base import BadLine, Batch, ReadOptions, Record, Row
+from app.storage.sources.base import BadLine, Batch, ReadOptions, Record, Row, Unreadable
 
 MAX_KEY_BYTES: Final = 2_000
 """A key stands in an index, and a B-tree entry of Postgres holds 2,704 bytes."""
@@ -20,7 +21,7 @@ class Picker:
         self._id = options.id_field
         self._text = options.text_field
         self._fields = tuple(options.fields.items())
-        self._whole = options.text_field is None and not options.fields
+        self._whole = options.takes_all
         self.cleaned = 0
         self.blank = 0
 
@@ -78,6 +79,10 @@ class Picker:
                 text = values[self._text]
             except KeyError:
                 return _missing(line, self._text)
+            if text is None:
+                text = ""
+            if type(text) is Unreadable:
+                return _unreadable(line, self._text, text)
             if type(text) is not str:
                 return BadLine(line, f"{self._text} is {_said(text)}, not text")
             if not is_clean(text):
@@ -87,27 +92,30 @@ class Picker:
                 self.blank += 1
             payload["text"] = text
         if self._fields or self._whole:
-            missing, changed_too = self._add_fields(payload, values)
-            if missing is not None:
-                return _missing(line, missing)
-            changed = changed or changed_too
+            added = self._add_fields(payload, line, values)
+            if isinstance(added, BadLine):
+                return added
+            changed = changed or added
         self.cleaned += changed
         return Record(line, key, payload)
 
     def _add_fields(
-        self, payload: dict[str, JSON], values: dict[str, JSON]
-    ) -> tuple[str | None, bool]:
-        """Adds the fields to `payload`: the column that is not there, and whether any changed."""
+        self, payload: dict[str, JSON], line: int, values: dict[str, JSON]
+    ) -> bool | BadLine:
+        """Adds the fields to `payload`: whether any changed, or why they cannot be added."""
         chosen = values
         if not self._whole:
             try:
                 chosen = {name: values[column] for name, column in self._fields}
             except KeyError as error:
-                return str(error.args[0]), False
+                return _missing(line, str(error.args[0]))
+        if Unreadable in map(type, chosen.values()):
+            name, why = next((n, v) for n, v in chosen.items() if isinstance(v, Unreadable))
+            return _unreadable(line, dict(self._fields).get(name, name), why)
         result = cleaned_json(dict(chosen))
         if isinstance(result.value, dict):
             payload.update(result.value)
-        return None, bool(result.flags)
+        return bool(result.flags)
 
 
 def _key(line: int, values: dict[str, JSON], field: str) -> str | BadLine:
@@ -116,6 +124,8 @@ def _key(line: int, values: dict[str, JSON], field: str) -> str | BadLine:
     except KeyError:
         return _missing(line, field)
     match value:
+        case Unreadable():
+            return _unreadable(line, field, value)
         case str():
             key = value if is_clean(value) else cleaned(value).text
         case bool() | None | list() | dict():
@@ -125,13 +135,19 @@ def _key(line: int, values: dict[str, JSON], field: str) -> str | BadLine:
         case float() if abs(value) >= _EXACT:
             # orjson reads integers beyond 64 bits as floats, and an id must not lose digits.
             return BadLine(line, f"{field} is a number too large to keep exactly; write it as text")
+        case float() if isnan(value):
+            return BadLine(line, f"{field} is not a number; an id is text or a number")
         case float():
-            key = str(value)
+            key = str(int(value) if value.is_integer() else value)
     if is_blank(key):
         return BadLine(line, f"{field} is empty")
     if len(key) > _SURELY_SHORT and (size := len(key.encode())) > MAX_KEY_BYTES:
         return BadLine(line, f"{field} is {size:,} bytes long; the most is {MAX_KEY_BYTES:,}")
     return key
+
+
+def _unreadable(line: int, field: str, why: Unreadable) -> BadLine:
+    return BadLine(line, f"{field} is {why}")
 
 
 def _missing(line: int, field: str) -> BadLine:

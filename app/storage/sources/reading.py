@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
+from app.domain.cleaning import JSON
 from app.errors import BadSource
 from app.storage.sources.base import BadLine, Batch, Place, ReadOptions, Record, Rows
 from app.storage.sources.columns import check_columns, members
@@ -14,6 +15,8 @@ from app.storage.sources.duplicates import SeenKeys
 from app.storage.sources.file_origin import FilePlace
 from app.storage.sources.filtering import Filter
 from app.storage.sources.picking import Picker
+
+Judge: TypeAlias = Callable[[Mapping[str, JSON]], str | None]
 
 NAMED_LINES: Final = 20
 """So many bad lines are named one by one."""
@@ -58,10 +61,12 @@ class Reading:
         self._place = place
         self._options = options
         self._pass = _Pass(options, place.shown_as)
+        self.judge: Judge | None = None
+        """Says of a payload why it cannot be an item; such a record is then a bad line."""
 
     def __iter__(self) -> Iterator[Record]:
         options = self._place.fitted(self._options)
-        self._pass = _Pass(options, self._place.shown_as)
+        self._pass = _Pass(options, self._place.shown_as, self.judge)
         with self._place.rows(options) as rows:
             yield from self._pass.records_of(rows)
 
@@ -80,8 +85,9 @@ class Reading:
 class _Pass:
     """One going through a place."""
 
-    def __init__(self, options: ReadOptions, name: str) -> None:
+    def __init__(self, options: ReadOptions, name: str, judge: Judge | None = None) -> None:
         self._options = options
+        self._judge = judge
         self._name = name
         self._picker = Picker(options)
         self._filter: Filter | None = None
@@ -127,6 +133,16 @@ class _Pass:
             records, bad = self._picker.records(batch, number)
         else:
             records, bad = self._filtered(self._filter, batch, number)
+        if self._judge is not None:
+            refused = [
+                BadLine(record.line, why)
+                for record in records
+                if (why := self._judge(record.payload)) is not None
+            ]
+            if refused:
+                lines = {one.line for one in refused}
+                records = [record for record in records if record.line not in lines]
+                bad = sorted(bad + refused)
         if self._options.id_field is None:
             return records, bad
         doubled = self._seen.add([r.key for r in records], [r.line for r in records])

@@ -2,47 +2,27 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 import psycopg
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    CursorResult,
-    Engine,
-    bindparam,
-    create_engine,
-    inspect,
-    literal_column,
-    select,
-    text,
-)
-from sqlalchemy.exc import (
-    DBAPIError,
-    NoSuchModuleError,
-    NoSuchTableError,
-    OperationalError,
-    SQLAlchemyError,
-)
-from sqlalchemy.pool import NullPool
+from sqlalchemy import Connection, CursorResult, Engine, inspect
+from sqlalchemy.exc import DBAPIError, NoSuchModuleError, NoSuchTableError, SQLAlchemyError
 
 from app.errors import BadSource, DatabaseUnavailable, MissingPart, UsageError
 from app.storage.sources.base import Asked, Batch, ReadOptions, Rows
-from app.storage.sources.columns import check_columns
+from app.storage.sources.columns import check_columns, needed
+from app.storage.sources.sql_pages import Selection, pages
+from app.storage.sources.sql_reading import engine_for, is_away, reading, said
+from app.storage.sources.sql_statement import as_table, without_end
 from app.storage.sources.urls import file_of, masked_url, parsed, place_parts
 from app.storage.sources.values import plain_rows
 from app.storage.sources.words import refuse_words_of_files
 
 BATCH_ROWS: Final = 1000
-PAGE_ROWS: Final = 10_000
-_OURS: Final = ("authentication failed", "does not exist", "pg_hba.conf", "permission denied")
-_DATA: Final = "22"
-"""The class of SQLSTATE for values that are wrong."""
-_QUOTED: Final = re.compile(r'"[^"]*"')
 
 
 class SqlPlace:
@@ -54,7 +34,10 @@ class SqlPlace:
     def __init__(self, asked: Asked) -> None:
         self._url = parsed(asked.uri)
         self._uri = asked.uri
-        self._query = asked.query.strip().rstrip(";").strip() if asked.query is not None else None
+        backend = self._url.get_backend_name()
+        self._query = None if asked.query is None else without_end(asked.query, backend).strip()
+        if self._query == "":
+            raise UsageError(f"{masked_url(asked.uri)}: --query holds no statement")
         self._table = asked.table
         self._keyset = asked.keyset
         self.shown_as = masked_url(asked.uri)
@@ -94,20 +77,20 @@ class SqlPlace:
                 yield self._by_pages(engine, options)
             else:
                 with (
-                    _reading(engine) as connection,
-                    closing(self._selection(connection, options)) as found,
+                    reading(engine) as connection,
+                    closing(self._cursor(connection, options)) as found,
                 ):
                     columns = tuple(found.keys())
                     batches = self._batches(found.partitions(BATCH_ROWS), columns, options)
                     yield Rows(columns, batches, "sql", chosen=True)
 
-    def _selection(self, connection: Connection, options: ReadOptions) -> CursorResult[Any]:
+    def _cursor(self, connection: Connection, options: ReadOptions) -> CursorResult[Any]:
         """The rows, still on the server."""
-        statement = self._selected(connection.engine)
-        if options.where is not None:
-            statement = f"SELECT * FROM ({statement}) giveway_source WHERE ({options.where})"
-        if (wrong := _refused(connection, statement)) is not None:
-            raise BadSource(f"{self.shown_as}: {wrong}")
+        chosen = self._selection(connection, options)
+        statement = chosen.statement(connection.engine)
+        if self._query is not None and chosen.columns is None and chosen.where is None:
+            statement = self._query
+        self._describe(connection, statement)
         return connection.execution_options(
             stream_results=True, max_row_buffer=BATCH_ROWS, no_parameters=True
         ).exec_driver_sql(statement)
@@ -122,55 +105,57 @@ class SqlPlace:
                 number += len(part)
 
     def _by_pages(self, engine: Engine, options: ReadOptions) -> Rows:
-        pages = self._pages(engine, options)
-        with self._named():
-            columns, first = next(pages)
+        with reading(engine) as connection:
+            chosen = self._selection(connection, options)
+        found = pages(engine, chosen, options.id_field or "")
+        columns, first = next(found)
+        check_columns(self.shown_as, options.wanted, columns)
 
         def batches() -> Iterator[Batch]:
             number = 0
-            page = first
             with self._named():
-                while page:
-                    yield plain_rows(columns, page, options.text_field, number)
+                for _, page in chain([(columns, first)], found):
+                    if page:
+                        yield plain_rows(columns, page, options.text_field, number)
                     number += len(page)
-                    _, page = next(pages)
 
         return Rows(columns, batches(), "sql by keyset", chosen=True)
 
-    def _pages(
-        self, engine: Engine, options: ReadOptions
-    ) -> Iterator[tuple[tuple[str, ...], Sequence[Any]]]:
-        """Columns with the rows of each page, the last page empty."""
-        column: ColumnElement[Any] = literal_column(
-            engine.dialect.identifier_preparer.quote(options.id_field or "")
-        )
-        source = text(f"({_unbound(self._selected(engine))}) giveway_source")
-        query = select(text("*")).select_from(source).order_by(column).limit(PAGE_ROWS)
-        if options.where is not None:
-            query = query.where(text(f"({_unbound(options.where)})"))
-        # Rows without an id have no place in the order: they come last, to be named as bad lines.
-        without = query.where(column.is_(None))
-        query = query.where(column.is_not(None))
-        asked = query
-        while True:
-            with _reading(engine) as connection:
-                found = connection.execute(asked)
-                columns = tuple(found.keys())
-                page = found.all()
-            if page:
-                check_columns(self.shown_as, options.wanted, columns)
-                yield columns, page
-            if asked is without:
-                yield columns, ()
-                return
-            last = page[-1][columns.index(options.id_field or "")] if page else None
-            asked = query.where(column > bindparam("after", last)) if page else without
+    def _selection(self, connection: Connection, options: ReadOptions) -> Selection:
+        """What is to be read. A column that nobody asked for is not: it may hold what cannot be
+        read, or may not be read."""
+        engine = connection.engine
+        if self._query is None:
+            quote = engine.dialect.identifier_preparer.quote
+            table = ".".join(quote(part) for part in (self._table or "").split("."))
+            columns = self._describe(connection, f"SELECT * FROM {table}")
+        else:
+            table = as_table(self._query)
+            columns = self._describe(connection, self._query)
+        if columns is not None:
+            check_columns(self.shown_as, options.wanted, columns)
+        return Selection(needed(columns, options), table, options.where)
 
-    def _selected(self, engine: Engine) -> str:
-        if self._query is not None:
-            return self._query
-        quote = engine.dialect.identifier_preparer.quote
-        return "SELECT * FROM " + ".".join(quote(part) for part in (self._table or "").split("."))
+    def _describe(self, connection: Connection, statement: str) -> tuple[str, ...] | None:
+        """The columns that `statement` gives, without running it; None: not known before it runs.
+
+        BadSource: it is not one statement. A COMMIT among several would end the read-only
+        transaction; drivers of other databases than Postgres refuse several themselves.
+        """
+        raw = connection.connection.driver_connection
+        if not isinstance(raw, psycopg.Connection):
+            if self._query is not None:
+                return None
+            return tuple(connection.exec_driver_sql(f"{statement} WHERE 1 = 0").keys())
+        connection.exec_driver_sql("SELECT")  # A pooler gives one server to one transaction.
+        found = raw.pgconn.prepare(b"", statement.encode())
+        if found.status != psycopg.pq.ExecStatus.FATAL_ERROR:
+            found = raw.pgconn.describe_prepared(b"")
+        if found.status == psycopg.pq.ExecStatus.FATAL_ERROR:
+            message = found.error_message.decode("utf-8", "replace")
+            wrong = message.splitlines()[0].removeprefix("ERROR:").strip()
+            raise BadSource(f"{self.shown_as}: {wrong}")
+        return tuple((found.fname(n) or b"").decode() for n in range(found.nfields))
 
     def _primary_key(self) -> tuple[str, ...]:
         schema, _, table = (self._table or "").rpartition(".")
@@ -184,17 +169,8 @@ class SqlPlace:
         file = file_of(self._url)
         if file is not None and not file.is_file():  # SQLite would make an empty one.
             raise BadSource(f"{self.shown_as}: no file {file}")
-        how = _CONNECT.get(self._url.drivername, {})
-        engine = create_engine(
-            self._url,
-            poolclass=NullPool,
-            hide_parameters=True,
-            connect_args=how,
-        )
-        try:
+        with engine_for(self._url) as engine:
             yield engine
-        finally:
-            engine.dispose()
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -236,64 +212,3 @@ class SqlOrigin:
 
 
 ORIGIN = SqlOrigin()
-
-_READ_ONLY: Final[Mapping[str, str]] = {
-    "mysql": "SET SESSION TRANSACTION READ ONLY",
-    "mariadb": "SET SESSION TRANSACTION READ ONLY",
-    "sqlite": "PRAGMA query_only = ON",
-}
-_CONNECT: Final[Mapping[str, dict[str, Any]]] = {
-    "postgresql+psycopg": {
-        "connect_timeout": 10,
-        "application_name": "giveway source",
-        # A pooler between us may give the next transaction another connection.
-        "prepare_threshold": None,
-    },
-}
-
-
-@contextmanager
-def _reading(engine: Engine) -> Iterator[Connection]:
-    """A connection in a read-only transaction, as far as the database has such; never committed."""
-    backend = engine.dialect.name
-    with engine.connect() as connection:
-        if backend == "postgresql":
-            connection.execution_options(postgresql_readonly=True)
-        elif backend in _READ_ONLY:
-            connection.exec_driver_sql(_READ_ONLY[backend])
-            connection.commit()
-        yield connection
-        connection.rollback()
-
-
-def _refused(connection: Connection, statement: str) -> str | None:
-    """Why Postgres refuses it as one statement, before anything of it runs: a COMMIT among several
-    would end the read-only transaction. Drivers of other databases refuse several themselves."""
-    raw = connection.connection.driver_connection
-    if isinstance(raw, psycopg.Connection):
-        found = raw.pgconn.prepare(b"", statement.encode())
-        if found.status == psycopg.pq.ExecStatus.FATAL_ERROR:
-            message = found.error_message.decode("utf-8", "replace")
-            return message.splitlines()[0].removeprefix("ERROR:").strip()
-    return None
-
-
-def _unbound(statement: str) -> str:
-    """`statement` for `text()`, in which a colon would begin a parameter."""
-    return statement.replace(":", "\\:")
-
-
-def is_away(error: DBAPIError, backend: str) -> bool:
-    """Whether it is the server that does not answer, rather than the question that is wrong."""
-    if error.connection_invalidated:
-        return True
-    if backend != "postgresql" or not isinstance(error, OperationalError):
-        return False
-    return not any(part in str(error.orig) for part in _OURS)
-
-
-def said(error: DBAPIError) -> str:
-    """The first line of what the database said. What it quotes of the data is left out."""
-    lines = str(error.orig).strip().splitlines() or [type(error).__name__]
-    state = getattr(error.orig, "sqlstate", None) or ""
-    return _QUOTED.sub('"…"', lines[0]) if state.startswith(_DATA) else lines[0]

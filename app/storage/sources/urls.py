@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -13,18 +14,29 @@ from app.storage.database import sqlalchemy_url
 
 _SECRET: Final = ("password", "passwd", "secret", "token", "credential", "pwd")
 _STARS: Final = "***"
+_FILE: Final = "file:"
 
 
 def parsed(uri: str) -> URL:
     """`uri` with its driver named. UsageError: it is no URL; the message does not repeat it."""
     try:
-        return make_url(sqlalchemy_url(uri))
+        url = make_url(sqlalchemy_url(uri))
     except (ArgumentError, ValueError):
+        url = None
+    if url is None or _holds_more_password(url):
         scheme = uri.partition("://")[0][:40]
         raise UsageError(
             f"the source {scheme}://… is no database URL; write it like "
             "postgresql://user@host:5432/name, with @ and / in a password as %40 and %2F"
-        ) from None
+        )
+    return url
+
+
+def _holds_more_password(url: URL) -> bool:
+    """Whether a password went on behind an @ of its own: the host, or the database where a / came
+    first, would hold the rest of it."""
+    in_name = url.password is not None and "@" in (url.database or "")
+    return "@" in (url.host or "") or in_name
 
 
 def masked_url(uri: str) -> str:
@@ -47,13 +59,18 @@ def anchored(uri: str, base: Path) -> str:
     url = parsed(uri)
     if (path := file_of(url)) is None:
         return uri
-    return uri.replace(f"///{url.database}", f"///{(base / path).resolve()}", 1)
+    scheme = _FILE if (url.database or "").startswith(_FILE) else ""
+    return uri.replace(f"///{url.database}", f"///{scheme}{(base / path).resolve()}", 1)
 
 
 def file_of(url: URL) -> Path | None:
     """The file of an SQLite URL; None: another database, or one in memory."""
     name = url.database or ""
-    if url.get_backend_name() != "sqlite" or name in ("", ":memory:") or name.startswith("file:"):
+    if name.startswith(_FILE):
+        # An address as SQLite has them; the queries of both are SQLAlchemy's.
+        name = unquote(urlsplit(name).path)
+        name = "" if url.query.get("mode") == "memory" else name
+    if url.get_backend_name() != "sqlite" or name in ("", ":memory:"):
         return None
     return Path(name)
 

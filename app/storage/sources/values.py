@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final
 
+from psycopg.types.range import Range
+
 from app.domain.cleaning import JSON
-from app.storage.sources.base import BadLine, Batch, Row
+from app.storage.sources.base import Batch, Row, Unreadable
 from app.storage.sources.wrong_bytes import wrong_byte
 
 _AS_THEY_ARE: Final = frozenset({str, int, float, bool})
@@ -33,7 +35,7 @@ def plain_rows(
     return list(map(Row, lines, made))
 
 
-def _plain_row(line: int, row: dict[str, Any], text_field: str | None) -> Row | BadLine:
+def _plain_row(line: int, row: dict[str, Any], text_field: str | None) -> Row:
     if text_field is not None:
         text = row.get(text_field, "")
         if text is None:
@@ -42,17 +44,32 @@ def _plain_row(line: int, row: dict[str, Any], text_field: str | None) -> Row | 
             try:
                 row[text_field] = bytes(text).decode("utf-8")
             except UnicodeDecodeError as error:
-                return BadLine(line, f"{text_field} is {wrong_byte(error, error.start)}")
+                row[text_field] = Unreadable(wrong_byte(error, error.start))
     for name, value in row.items():
         if type(value) not in _PLAIN:
-            row[name] = plain(value)
+            try:
+                row[name] = plain(value)
+            except _Within as error:
+                row[name] = error.why
+            except RecursionError:
+                row[name] = Unreadable("nested too deeply")
     return Row(line, row)
+
+
+class _Within(Exception):
+    """Somewhere in a value is one that cannot be read."""
+
+    def __init__(self, why: Unreadable) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 def plain(value: Any) -> JSON:
     """A value of a database or of Arrow as JSON: numbers stay numbers where nothing is lost, times
     are ISO 8601, bytes are hex."""
     match value:
+        case Unreadable():
+            raise _Within(value)
         case None | str() | bool() | int() | float():
             return value
         case decimal.Decimal():
@@ -66,6 +83,9 @@ def plain(value: Any) -> JSON:
             return bytes(value).hex()
         case enum.Enum():
             return plain(value.value)
+        case Range():
+            plain(value.lower), plain(value.upper)  # Neither may be one that cannot be read.
+            return str(value)
         case Mapping():
             return {str(name): plain(one) for name, one in value.items()}
         case Sequence() | set() | frozenset():

@@ -17,6 +17,7 @@ from app.storage.tables.schedules import schedule_runs, schedules
 from app.storage.tables.throttle import throttle_decisions, throttle_limits
 from app.storage.tables.vectors import collections, embeddings
 from app.storage.tables.webhooks import webhook_deliveries
+from app.storage.tables.workers import workers
 
 __all__ = [
     "batch_calls",
@@ -41,4 +42,5 @@ __all__ = [
     "throttle_decisions",
     "throttle_limits",
     "webhook_deliveries",
+    "workers",
 ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,20 @@ def stack(
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(tmp_path)
     return rig()
+
+
+@pytest.fixture
+def knocks(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
+    """Who is knocked at to see whether anybody listens, and for how many seconds at most."""
+    seen: list[tuple[str, float]] = []
+    connect = socket.create_connection
+
+    def knock(address: tuple[str, int], timeout: float, *more: Any, **named: Any) -> socket.socket:
+        seen.append((f"{address[0]}:{address[1]}", timeout))
+        return connect(address, timeout, *more, **named)
+
+    monkeypatch.setattr(socket, "create_connection", knock)
+    return seen
 
 
 @pytest.fixture

@@ -4,10 +4,9 @@ its comments."""
 from __future__ import annotations
 
 import sys
-import threading
-import time
 import tomllib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,10 +15,13 @@ from app.cli.parts.calibration_file import Change, change
 from app.domain.calibration.proposal import Proposal
 from app.domain.inference import ChatRequest, Message
 from app.domain.routing import EndpointSpec
+from app.errors import Abandoned
+from app.inference.cancel import Cancel
 from app.inference.wire import Wire
 from app.settings import Settings
 from tests.commands import Ran, giveway
 from tests.served import Served, serving
+from tests.waiting import until
 
 QUICK = ("--max-tokens", "16", "--prompt-words", "24", "--seconds-per-step", "0.5")
 FILE = """\
@@ -111,14 +113,15 @@ def test_without_a_file_it_prints_a_whole_one(
 
 def test_somebody_elses_traffic_stops_it_unless_one_insists(file: Path, server: Served) -> None:
     wire = Wire(server.url)
-    asked = ChatRequest("fake-chat", (Message("user", "word " * 400),), max_tokens=400)
-    other = threading.Thread(target=wire.chat, args=(asked,), kwargs={"deadline_s": 30})
-    other.start()
-    time.sleep(0.1)
-
-    refused = calibrate()
-    insisting = calibrate("--max-rps", "2", "--despite-traffic")
-    other.join()
+    asked = ChatRequest("fake-chat", (Message("user", "word " * 8_000),), max_tokens=8_000)
+    gone = Cancel()
+    with ThreadPoolExecutor(1) as other:
+        asking = other.submit(wire.chat, asked, deadline_s=300, cancelled=gone)
+        until(lambda: wire.metrics().running == 1, 10, "the traffic")
+        refused = calibrate()
+        insisting = calibrate("--max-rps", "2", "--despite-traffic")
+        gone.set()
+        assert isinstance(asking.exception(), Abandoned)
     wire.close()
 
     assert refused.code == 2
@@ -134,7 +137,7 @@ def test_somebody_elses_traffic_stops_it_unless_one_insists(file: Path, server: 
         (("--endpoint", "gpu-z"), "no endpoint 'gpu-z'; known: gpu-a"),
         (("--pool", "nope"), "no pool 'nope'; known: main"),
         (("--model", "gpt"), "no model at endpoint 'gpu-a' 'gpt'; known: fake-chat, fake-embed"),
-        (("--chart", "knee.jpg"), "a chart is a .png or an .svg file"),
+        (("--chart", "knee.jpg"), "a chart is a .png or .svg file"),
         (("--target-p95-ms", "5"), "the target of 5 ms can never be kept"),
     ],
 )

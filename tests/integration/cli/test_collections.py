@@ -54,6 +54,36 @@ def test_the_format_follows_the_file_name(embedded: Rig) -> None:
     assert done("export", "docs", "-o", "out.csv")["format"] == "csv"
 
 
+def test_a_file_that_is_there_is_written_over_only_by_force(embedded: Rig) -> None:
+    Path("mine.jsonl").write_text("mine")
+    Path("mine.html").write_text("mine")
+    for words in (
+        ("export", "docs", "-o", "mine.jsonl"),
+        ("collections", "export", "docs", "-o", "mine.jsonl"),
+        ("results", "job", "-o", "mine.jsonl"),
+        ("report", "--html", "mine.html"),
+    ):
+        name = words[-1]
+        ran = giveway(*words)
+        assert (ran.code, ran.out) == (2, "")
+        assert ran.err == f"giveway: {name} is there already; --force writes over it\n"
+        assert Path(name).read_text() == "mine"
+        assert giveway(*words, "--force").code == 0
+        assert Path(name).read_text() != "mine"
+        Path(name).write_text("mine")
+
+
+@pytest.mark.parametrize("name", ["out.txt", "out", "out.jsonl.gz", "out.json"])
+def test_an_ending_that_no_format_has_is_refused(embedded: Rig, name: str) -> None:
+    for words in (("export", "docs"), ("results", "job")):
+        ran = giveway(*words, "--output", name)
+        assert (ran.code, "end the name in one of" in ran.err) == (2, True)
+        assert not Path(name).exists()
+        assert done(*words, "--output", name, "--format", "jsonl")["format"] == "jsonl"
+        Path(name).unlink()
+    assert "a page is a .html" in giveway("report", "--html", name).err
+
+
 def test_a_collection_that_is_not_there_leaves_no_file(embedded: Rig) -> None:
     ran = giveway("export", "dogs", "--output", "out.jsonl")
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -25,9 +24,9 @@ from app.storage.tables import metadata
 from app.worker.looking import look
 from app.worker.queues import broker_priority
 from tests.commands import giveway
-from tests.processes import until
 from tests.rabbitmq import rabbitmq_at, rabbitmq_missing
 from tests.rig import Rig
+from tests.waiting import until
 
 PATIENCE_S = 30
 
@@ -59,12 +58,19 @@ def sound(stack: Rig, fresh_broker_url: str, monkeypatch: pytest.MonkeyPatch) ->
 
 @contextmanager
 def silent(url: str) -> Iterator[str]:
-    """`url` where somebody listens who never says a word."""
+    """`url` where somebody listens who never says a word, and hears nobody out twice."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         parts = urlsplit(url)
         user = parts.netloc.rpartition("@")[0]
         port = listener.getsockname()[1]
         yield urlunsplit(parts._replace(netloc=f"{user}@127.0.0.1:{port}"))
+        listener.setblocking(False)
+        came = 0
+        with suppress(BlockingIOError):
+            while True:
+                listener.accept()[0].close()
+                came += 1
+        assert came == 1, "each is asked once, and what gives up does not try again"
 
 
 def test_a_sound_installation_passes_every_check(sound: Rig) -> None:
@@ -294,12 +300,9 @@ def test_servers_that_never_say_a_word_cost_seconds(
     ):
         monkeypatch.setenv("GIVEWAY_DATABASE__URL", database)
         monkeypatch.setenv("GIVEWAY_BROKER__URL", broker)
-        began_s = time.monotonic()
         found = examined()
-        took_s = time.monotonic() - began_s
 
     assert severities(found) == {"database": "error", "broker": "error"}
-    assert took_s < PATIENCE_S
 
 
 def test_without_settings_both_are_unknown_and_it_says_how_to_get_them(
@@ -386,3 +389,12 @@ def test_rabbitmq_is_looked_at_too(
 def test_the_hot_tables_are_tables_of_ours() -> None:
     assert set(HOT) <= set(metadata.tables)
     assert max(Counter(HOT).values()) == 1
+
+
+def test_a_key_that_a_worker_lacks_is_named_with_its_variable(sound: Rig) -> None:
+    sound.execute("UPDATE workers SET name = 'batch@here#1', unset = '{\"paid\": \"PAID_KEY\"}'")
+    (found,) = examined()["keys"]
+
+    assert (found["severity"], found["where"]) == ("error", "endpoint paid")
+    assert found["what"].startswith("PAID_KEY (its api_key_env) is not set for batch@here;")
+    assert "PAID_KEY where the workers run, then giveway restart" in found["right"]

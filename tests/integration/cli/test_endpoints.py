@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.inference.trying import versioned
 from tests.commands import done, giveway
 from tests.rig import Rig
 from tests.scripted import Says, scripted
@@ -174,3 +175,24 @@ def test_one_that_is_not_there_and_a_model_that_it_lacks_are_told(
     assert ran.document["checks"][1]["detail"].startswith("model_missing: not listed: gone; ")
     ran = giveway("endpoints", "test")
     assert (ran.code, "name an endpoint, or give its address" in ran.err) == (2, True)
+
+
+def test_an_address_without_its_version_is_told_the_one_that_works(endpoint: Served) -> None:
+    bare = endpoint.url.removesuffix("/v1")
+    ran = giveway("endpoints", "test", "--url", bare, "--model", "fake-embed", "--json")
+    last = ran.document["checks"][-1]
+
+    assert ran.code == 1
+    assert (last["name"], last["ok"]) == ("base_url", False)
+    assert f"the server answers at {endpoint.url}: set base_url" in last["detail"]
+
+
+def test_an_address_that_has_a_version_or_no_server_is_told_none() -> None:
+    assert versioned("http://127.0.0.1:8000/v1") is None
+    assert versioned("http://127.0.0.1:8000/compatible-mode/v1/") is None
+    assert versioned("https://example.org/v1beta/openai") is None
+    assert versioned("http://127.0.0.1:8000/") == "http://127.0.0.1:8000/v1"
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    ran = giveway("endpoints", "test", "--url", f"http://127.0.0.1:{port}", "--json")
+    assert [check["name"] for check in ran.document["checks"]] == ["reachable"]

@@ -173,7 +173,51 @@ def test_two_runs_are_compared_by_pairs_with_every_flip(working: Rig, problems: 
         ("4", 0.0, 1.0),
         ("6", 0.0, 1.0),
     }
+    assert numeric["flips"][0] == {
+        "key": "2",
+        "before": 1.0,
+        "after": 0.0,
+        "question": "What is 1 + 1?",
+        "expected": "1 and one.\n#### 2",
+        "first": ["2"],
+        "second": ["no"],
+    }
     assert giveway("eval", "compare", "a", "b", "--fail-under", "numeric=0.9").code == 1
+    assert giveway("eval", "compare", "a", "b", "--html", "pair.html").code == 0
+    page = Path("pair.html").read_text()
+    assert all(text in page for text in ("What is 1 + 1?", "1 and one.", "no threshold set"))
+    assert 'class="passed"' not in page
+
+
+def test_no_worse_by_a_margin_is_shown_or_fails_the_command(working: Rig, problems: Write) -> None:
+    file = problems(*[str(n + 1) for n in range(120)])
+    for key in ("a", "b"):
+        giveway("eval", "run", file, *GIVEN, "--scorer", "numeric", "--key", key)
+    shown = giveway("eval", "compare", "a", "b", "--margin", "0.05", "--json")
+    found = shown.document["metrics"]["numeric"]["equivalence"]
+    assert (shown.code, shown.document["verdict"], found["verdict"]) == (0, "passed", "equivalent")
+    unsure = giveway("eval", "compare", "a", "b", "--margin", "numeric=0.01")
+    assert (unsure.code, "not shown to be no worse by 0.01" in unsure.out) == (1, True)
+    for wrong in ("f1=0.1", "2", "numeric=x", "0"):
+        assert giveway("eval", "compare", "a", "b", "--margin", wrong).code == 2
+
+
+def test_runs_over_different_items_are_refused(working: Rig, problems: Write) -> None:
+    for key, count in (("a", 4), ("b", 3)):
+        file = problems(*[str(n + 1) for n in range(count)], name=f"{key}.jsonl")
+        giveway("eval", "run", file, *GIVEN, "--scorer", "numeric", "--key", key)
+    refused = giveway("eval", "compare", "a", "b")
+    assert (refused.code, "1 only in a" in refused.err) == (2, True)
+    assert giveway("eval", "compare", "a", "b", "--shared-only", "--json").document["common"] == 3
+
+
+def test_without_a_threshold_nothing_has_passed(working: Rig, problems: Write) -> None:
+    run = ("eval", "run", problems("1"), *GIVEN, "--scorer", "numeric", "--key", "k")
+    ran = giveway(*run, "--html", "run.html")
+    assert (ran.code, "verdict: no threshold set" in ran.out) == (0, True)
+    assert '<p id="verdict" class="quiet">' in Path("run.html").read_text()
+    asked = giveway("eval", "show", "k", "--fail-under", "numeric=0.1", "--json")
+    assert asked.document["verdict"] == "passed"
 
 
 def test_a_judge_and_an_embedding_model_are_asked_where_they_are_served(
@@ -238,6 +282,7 @@ def test_who_waits_is_told_when_the_budget_is_spent(stack: Rig, problems: Write)
         (("--scorer", "numeric", "--fail-under", "f1=1"), "the metrics here: numeric"),
         (("--scorer", "numeric", "--fail-under", "numeric"), "--fail-under wants METRIC=VALUE"),
         (("--scorer", "numeric", "--html", "no/where.html"), "there is no such folder"),
+        (("--scorer", "numeric", "--html", "problems.jsonl"), "a page is a .html"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_loaded(

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from tests.processes import Processes
 from tests.rabbitmq import rabbitmq_at, rabbitmq_missing
 from tests.rig import MakeRig, Rig
 from tests.served import Served
+from tests.waiting import until
 
 SECRET = "the prompt that nobody else may read"
 
@@ -76,11 +77,12 @@ def test_without_a_worker_the_wait_has_an_end(processes: Processes) -> None:
 
 
 @pytest.mark.parametrize("command", [("ask", "hello there"), ("load", "--seconds", "1")])
-def test_a_broker_that_is_down_is_said_at_once(stack: Rig, command: tuple[str, ...]) -> None:
-    began = time.monotonic()
+def test_a_broker_that_is_down_is_said_at_once(
+    stack: Rig, command: tuple[str, ...], knocks: list[tuple[str, float]]
+) -> None:
     ran = giveway(*command)
 
-    assert time.monotonic() - began < 3
+    assert [address for address, _ in knocks] == ["127.0.0.1:1"], "once, and not again"
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == "giveway: the broker at redis://:***@127.0.0.1:1/0 does not answer\n"
 
@@ -92,7 +94,7 @@ def test_load_says_what_people_waited(worker: Processes, rig: MakeRig) -> None:
 
     assert said["sent"] == said["ok"] > 20
     assert (said["failed"], said["errors"]) == (0, {})
-    assert 0 < said["p50_ms"] <= said["p95_ms"] <= said["p99_ms"] <= said["max_ms"] < 5000
+    assert 0 < said["p50_ms"] <= said["p95_ms"] <= said["p99_ms"] <= said["max_ms"]
     assert 0 < said["first_token_p50_ms"] <= said["p50_ms"]
     rows = rig().one("SELECT count(*) FROM interactive_requests WHERE state = 'done'")
     assert rows == said["sent"]
@@ -116,14 +118,14 @@ def test_failures_are_counted_by_their_code(worker: Processes, endpoint: Served)
 
 def test_a_late_start_of_the_worker_is_waited_for_and_counted(processes: Processes) -> None:
     """No coordinated omission: who came before the worker did waited for all of that time."""
-    ready = threading.Timer(1.0, lambda: processes.worker("interactive"))
+    ready = threading.Timer(0.5, lambda: processes.worker("interactive"))
     ready.start()
-    said = done("load", "--rps", "10", "--seconds", "2", "--steady", "--timeout", "30")
+    said = done("load", "--rps", "10", "--seconds", "1", "--steady", "--timeout", "120")
     ready.join()
 
-    assert said["ok"] == 20
-    assert said["max_ms"] > 1000
-    assert said["late_p99_ms"] < 500
+    assert said["ok"] == 10
+    assert said["max_ms"] > 500
+    assert said["late_p99_ms"] < said["max_ms"] / 2, "sent at their times, whoever answers"
 
 
 def test_a_run_that_is_stopped_ends_soon_and_leaves_no_connection(
@@ -133,16 +135,18 @@ def test_a_run_that_is_stopped_ends_soon_and_leaves_no_connection(
 
     app = rig().with_broker(fresh_broker_url)
     stop = threading.Event()
-    threading.Timer(0.5, stop.set).start()
-    began = time.monotonic()
-    plan = LoadPlan("fake-chat", rps=40, seconds=60, poisson=False, timeout_s=60)
-    with redis.Redis.from_url(fresh_broker_url) as client:
-        report = run_load(app, plan, stop=stop)
-        took_s = time.monotonic() - began
+    plan = LoadPlan("fake-chat", rps=40, seconds=600, poisson=False, timeout_s=600)
+    with redis.Redis.from_url(fresh_broker_url) as client, ThreadPoolExecutor(1) as other:
+        running = other.submit(run_load, app, plan, stop=stop)
+        waiting = "celery-task-meta-*"
+        try:
+            until(lambda: len(client.pubsub_channels(waiting)) >= 10, 20, "ten who wait")
+        finally:
+            stop.set()
+        report = running.result(120)  # Of the twenty minutes that it would take.
         app.close()
-        subscribed = client.pubsub_channels("celery-task-meta-*")
+        subscribed = client.pubsub_channels(waiting)
 
-    assert took_s < 4
     assert report.sent == 0, "nobody answered"
     assert subscribed == []
 
@@ -182,7 +186,7 @@ def test_the_simulated_endpoint_serves_until_it_is_told_to_end() -> None:
         url = said.removeprefix("listening on ").strip()
         models = httpx2.get(f"{url}/models").json()["data"]
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(60) == 0
 
     assert [model["id"] for model in models] == ["a", "b"]
 

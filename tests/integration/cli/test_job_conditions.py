@@ -23,7 +23,9 @@ def test_a_job_that_waits_says_for_what(stack: Rig, docs: Write) -> None:
 
     second, third = done("jobs", "show", "second"), done("jobs", "show", "third")
     assert (second["waits"], second["tenant"]) == ("waits for job first", "research")
-    assert third["waits"] == f"outside its window until {start:%H:%M} UTC"
+    tomorrow = " tomorrow" if start.date() > datetime.now(UTC).date() else ""
+    assert third["waits"] == f"outside its window until {start:%H:%M} UTC{tomorrow}"
+    assert (second["waits_code"], third["waits_code"]) == ("after_jobs", "outside_window")
     assert third["window"] == {
         "from": hours[:5],
         "to": hours[6:],
@@ -31,7 +33,11 @@ def test_a_job_that_waits_says_for_what(stack: Rig, docs: Write) -> None:
     }
     assert "waits       waits for job first" in giveway("jobs", "show", "second").out
     (pool,) = done("throttle", "explain")["pools"]
-    assert [one["key"] for one in pool["held_back"]] == ["second", "third"]
+    assert [(one["key"], one["code"]) for one in pool["held_back"]] == [
+        ("first", "ringing"),
+        ("second", "after_jobs"),
+        ("third", "outside_window"),
+    ]
     assert "  job second: waits for job first" in giveway("throttle", "explain").out
     assert (
         "no job with key or id 'nobody'"

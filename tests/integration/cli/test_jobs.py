@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 
@@ -12,16 +11,17 @@ import pytest
 from app import clock
 from app.cli.parts.watching import watch
 from app.errors import DatabaseUnavailable
-from app.services.inspection import Inspection
+from app.services.inspection import Inspection, JobView
 from tests.commands import done, giveway
 from tests.rig import Rig
+from tests.waiting import until
 
 FIELDS = {
     *("id", "key", "name", "kind", "state", "reason", "model", "pool", "collection", "priority"),
     *("weight", "max_in_flight", "total", "done", "unchanged", "empty", "failed", "retrying"),
     *("pending", "in_flight", "share", "prompt_tokens", "completion_tokens", "skipped_lines"),
     *("created_at", "started_at", "finished_at", "elapsed_s", "money", "budget"),
-    "deleted",
+    *("deleted", "waits", "waits_code"),
 }
 
 
@@ -38,7 +38,9 @@ def test_jobs_are_listed_newest_first_and_by_state(stack: Rig) -> None:
     assert [job["key"] for job in done("jobs", "list")["jobs"]] == ["two", "one"]
     assert [job["key"] for job in done("jobs", "list", "--limit", "1")["jobs"]] == ["two"]
     assert [job["key"] for job in done("jobs", "list", "--state", "paused")["jobs"]] == ["one"]
-    assert "two  embed  ready" in giveway("jobs", "list").out
+    listed = giveway("jobs", "list").out
+    assert "two  embed  ready" in listed
+    assert "two waits: a place is free; a worker takes it up within a tick (ringing)" in listed
 
 
 def test_a_deadline_that_cannot_be_met_says_so_and_when_the_job_will_be_done(stack: Rig) -> None:
@@ -64,7 +66,7 @@ def test_a_job_is_shown_whole_by_key_and_by_id(stack: Rig) -> None:
     stack.work(job_id)
     shown = done("jobs", "show", "job")
 
-    view = {"limit", "limit_reason", "waits", "failures", "params", "failed_items"}
+    view = {"limit", "limit_reason", "failures", "params", "failed_items"}
     view |= {"tenant", "after", "window", "deadline_at", "expected_at", "late_s"}
     assert set(shown) == FIELDS | view
     assert shown["id"] == done("jobs", "show", str(job_id))["id"]
@@ -147,13 +149,28 @@ def test_a_job_that_is_not_there_is_exit_code_2(stack: Rig, verb: str) -> None:
     assert ran.err == "giveway: no job with key or id 'nope'; see `giveway jobs list`\n"
 
 
-def test_watching_ends_with_the_job(stack: Rig) -> None:
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The states in which a job was seen, one after the other."""
+    seen: list[str] = []
+    look = Inspection.job
+
+    def looked(self: Inspection, reference: str) -> JobView:
+        view = look(self, reference)
+        seen.append(view.job.state)
+        return view
+
+    monkeypatch.setattr(Inspection, "job", looked)
+    return seen
+
+
+def test_watching_ends_with_the_job(stack: Rig, looks: list[str]) -> None:
     job_id = stack.submit(["a"] * 60).job.id
     with ThreadPoolExecutor(1) as other:
         watching = other.submit(giveway, "jobs", "watch", "job", "--json")
-        time.sleep(0.3)
+        until(lambda: looks, 20, "the first look")
         stack.work(job_id)
-        ran = watching.result(15)
+        ran = watching.result(60)
 
     assert (ran.code, ran.document["state"]) == (0, "completed")
     assert ran.err.splitlines()[-1] == "job: completed, 60/60 (100%), 0 failed"
@@ -178,16 +195,18 @@ def test_a_job_that_paused_by_itself_is_watched_no_longer(stack: Rig) -> None:
     assert ran.err.splitlines()[-1] == said
 
 
-def test_a_job_that_a_person_paused_is_watched_until_it_has_ended(stack: Rig) -> None:
+def test_a_job_that_a_person_paused_is_watched_until_it_has_ended(
+    stack: Rig, looks: list[str]
+) -> None:
     job_id = stack.submit(["a"] * 60).job.id
     done("jobs", "pause", "job")
     with ThreadPoolExecutor(1) as other:
         watching = other.submit(giveway, "jobs", "watch", "job", "--json")
-        with pytest.raises(TimeoutError):
-            watching.result(2)
+        until(lambda: looks[1:] or watching.done(), 20, "a second look")
+        assert set(looks) == {"paused"}
         stack.wiring.steering.resume("job")
         stack.work(job_id)
-        assert watching.result(30).document["state"] == "completed"
+        assert watching.result(60).document["state"] == "completed"
 
 
 def test_watching_outlives_a_database_that_is_restarted(

@@ -81,6 +81,8 @@ def test_the_terminal_gets_tables(busy: Rig) -> None:
     for word in ("backlog", "on target", "endpoints", "overloaded", "scaled out", "P95"):
         assert word in ran.out
     assert "\nscaling\n" in ran.out
+    assert "no prices set" in ran.out
+    assert "money 0.0000" not in ran.out
     assert " rough)" not in ran.out
 
 
@@ -96,7 +98,12 @@ def test_the_page_has_all_that_the_terminal_has(busy: Rig, tmp_path: Path) -> No
     found = done("report")
     for heading in ("Pool main", "Endpoints", "Jobs", "Errors", "Scaling", "Events"):
         assert f"<h2>{heading}</h2>" in page
-    for name in ("Limit on batch", "What people wait", "Places in use", "Errors, by code"):
+    for name in (
+        "Limit on batch",
+        "What people wait, at P95, and what batch gets done",
+        "Places in use",
+        "Errors, by code",
+    ):
         assert f"<h3>{name}" in page
     for told in ("backlog", "oldest wait", "in flight", "on target", "first token", "whole answer"):
         assert f"<dt>{told}" in page

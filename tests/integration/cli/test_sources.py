@@ -17,6 +17,7 @@ from app.cli.parts.keeping import template_of
 from app.domain.cleaning import JSON
 from app.errors import UsageError
 from app.services.templates import JobTemplate, checked_template
+from app.storage.vector_store import VectorStore
 from tests.commands import done, giveway
 from tests.integration.cli.conftest import Write
 from tests.rig import Rig
@@ -245,6 +246,142 @@ class TestDryRun:
     def test_what_would_be_refused_is_refused(self, stack: Rig, docs: Write) -> None:
         ran = giveway("submit", "embed", docs(3, "no json"), "--dry-run")
         assert (ran.code, "1 of 4 records cannot be read" in ran.err) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ("--after nosuchjob", "no job with key or id 'nosuchjob' to come after"),
+            ("--key taken", "key 'taken' belongs to job"),
+            ("--key free", None),
+            ("--collection theirs", "holds vectors of model"),
+            ("--resume-streamed", "streams no text"),
+            ("--deadline 2020-01-01T00:00", "has passed"),
+        ],
+    )
+    def test_it_refuses_what_submitting_would_refuse(
+        self, stack: Rig, docs: Write, options: str, said: str | None
+    ) -> None:
+        done("submit", "embed", docs(2), "--key", "taken", "--collection", "docs")
+        with stack.wiring.database.transaction() as tx:
+            VectorStore(tx).ensure("theirs", "another-model")
+        words = ("submit", "embed", docs(3), *shlex.split(options))
+        dry, wet = giveway(*words, "--dry-run"), giveway(*words)
+
+        if said is None:
+            assert (dry.code, wet.code) == (0, 0)
+            return
+        assert (dry.code, said in dry.err) == (2, True), dry.err
+        assert wet.code == 2
+
+    def test_the_key_of_the_same_job_is_not_taken(self, stack: Rig, docs: Write) -> None:
+        words = ("submit", "embed", docs(2), "--key", "mine")
+        done(*words)
+        assert done(*words, "--dry-run")["items"] == 2
+
+
+def test_a_webhooks_secret_that_is_none_is_refused_where_it_can_be_seen(
+    stack: Rig, docs: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = ("--webhook", "https://example.org/h", "--webhook-secret-env", "HOOK_SECRET")
+    monkeypatch.setenv("HOOK_SECRET", "v1,whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    ran = giveway("submit", "embed", docs(1), *hook)
+    assert (ran.code, "HOOK_SECRET holds no secret" in ran.err) == (2, True)
+    assert "MfKQ" not in ran.err
+
+    monkeypatch.delenv("HOOK_SECRET")  # That of the control worker counts.
+    assert giveway("submit", "embed", docs(1), *hook).code == 0
+
+
+def test_a_prompt_comes_from_a_file_and_one_without_a_field_warns(
+    stack: Rig, docs: Write, tmp_path: Path
+) -> None:
+    (tmp_path / "prompt.txt").write_text("Say it: {{ text }}\n")
+    (tmp_path / "same.txt").write_text("Say it\n")
+    said = giveway("submit", "generate", docs(2), "--prompt", "@prompt.txt")
+    assert (said.code, "warning" in said.err) == (0, False)
+    assert the_job(stack, "params")["params"]["prompt"] == "Say it: {{ text }}"
+
+    for more in (("--dry-run",), ()):
+        said = giveway("submit", "generate", docs(2), "--prompt", "@same.txt", *more)
+        assert (said.code, "warning: the prompt names no field" in said.err) == (0, True)
+    kept = template_of(
+        ("submit", "generate", "docs.jsonl", "--prompt", "@prompt.txt"), stack.wiring
+    )
+    assert kept.params["prompt"] == "Say it: {{ text }}"
+    lost = giveway("submit", "generate", docs(2), "--prompt", "@nosuch.txt")
+    assert (lost.code, "nosuch.txt: cannot be read" in lost.err) == (2, True)
+
+
+class TestTooLong:
+    """What no endpoint takes is a bad line."""
+
+    LINE = json.dumps({"id": "long", "text": "word " * 4_000_000})
+
+    @pytest.mark.parametrize("more", [(), ("--dry-run",)])
+    def test_a_line_that_no_request_holds_is_refused_by_its_number(
+        self, stack: Rig, docs: Write, more: tuple[str, ...]
+    ) -> None:
+        words = ("submit", "embed", docs(3, self.LINE), "--id-field", "id", *more)
+        ran = giveway(*words)
+
+        assert ran.code == 2
+        assert "1 of 4 records cannot be read" in ran.err
+        assert "line 4: too long: it makes a request of 20,000,002 bytes" in ran.err
+        assert "max_request_bytes" in ran.err
+        assert stack.rows("SELECT count(*) FROM jobs") == [(0,)]
+        lenient = done(*words, "--lenient")
+        assert lenient["items" if more else "total"] == 3
+
+    @pytest.mark.parametrize(
+        ("kind", "limit", "refused"),
+        [
+            ("embed", {"max_input_tokens": 16}, True),
+            ("embed", {"max_batch_tokens": 16}, True),
+            ("embed", {"max_request_bytes": 1500}, True),
+            ("embed", {"max_input_tokens": 512}, False),
+            ("embed --long-texts split --most-tokens 20", {"max_input_tokens": 16}, False),
+            ("generate", {"max_input_tokens": 16}, True),
+            ("generate --prompt '{{ text }} {{ text }}'", {"max_request_bytes": 3000}, True),
+            ("generate --prompt '{{ text[:9] }}'", {"max_input_tokens": 16}, False),
+            ("summarize --words 20 --part-tokens 256", {"max_request_bytes": 2100}, False),
+            ("evaluate --scorers exact --field expected=id", {"max_input_tokens": 16}, True),
+        ],
+    )
+    def test_what_is_sent_of_an_item_is_what_counts(
+        self,
+        stack: Rig,
+        docs: Write,
+        monkeypatch: pytest.MonkeyPatch,
+        kind: str,
+        limit: dict[str, int],
+        refused: bool,
+    ) -> None:
+        (endpoint,) = json.loads(os.environ["GIVEWAY_ENDPOINTS"])
+        monkeypatch.setenv("GIVEWAY_ENDPOINTS", json.dumps([{**endpoint, **limit}]))
+        line = json.dumps({"id": "long", "text": "word " * 320})
+        ran = giveway("submit", *shlex.split(kind), docs(1, line), "--id-field", "id")
+
+        assert ran.code == (2 if refused else 0), ran.err
+        assert ("line 2: too long: it makes a " in ran.err) == refused
+
+    def test_one_endpoint_that_may_take_it_is_enough(
+        self, stack: Rig, docs: Write, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (endpoint,) = json.loads(os.environ["GIVEWAY_ENDPOINTS"])
+        two = [{**endpoint, "max_input_tokens": 16}, {**endpoint, "name": "other"}]
+        monkeypatch.setenv("GIVEWAY_ENDPOINTS", json.dumps(two))
+        line = json.dumps({"id": "long", "text": "word " * 320})
+
+        assert giveway("submit", "embed", docs(1, line)).code == 0
+
+    def test_a_query_names_the_row(self, stack: Rig, theirs: Sql, database_url: str) -> None:
+        theirs("UPDATE docs SET body = repeat('x', 11000000) WHERE id = 7")
+        query = ("--query", f"{QUERY[1]} order by id", *QUERY[2:])
+        ran = giveway(
+            *("submit", "embed", "--source", database_url, *query, "--collection", "docs")
+        )
+
+        assert (ran.code, "line 7: too long" in ran.err) == (2, True), ran.err
 
 
 class TestKeeping:

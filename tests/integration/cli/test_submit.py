@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from app.cli import render
 from app.services.items import SourceItems
 from app.services.submission import JobRequest
 from app.storage.item_store import Row
@@ -21,6 +21,7 @@ from app.worker import reaching as bell
 from tests.commands import done, giveway
 from tests.integration.cli.conftest import Write
 from tests.rig import Rig
+from tests.waiting import until
 
 
 def test_a_file_becomes_a_job(stack: Rig, docs: Write) -> None:
@@ -40,6 +41,8 @@ def test_a_file_becomes_a_job(stack: Rig, docs: Write) -> None:
         "skipped_lines": 0,
         "skipped_first": [],
         "created_at": None,
+        "waits": None,
+        "waits_code": None,
     }
 
 
@@ -69,25 +72,37 @@ def test_every_option_reaches_the_job(stack: Rig, docs: Write) -> None:
     assert len(shown["chunks"]) == 18
 
 
-def test_a_broker_that_is_down_costs_no_time_and_no_error(stack: Rig, docs: Write) -> None:
-    file = docs()
-    giveway("jobs", "list")  # what is imported once is not what is measured
-    began = time.monotonic()
-    ran = giveway("submit", "embed", file, "--json")
+@pytest.fixture
+def untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is to be sent over the broker."""
 
-    assert time.monotonic() - began < 1
+    def tried(*_: object) -> None:
+        raise AssertionError("something was sent over a broker that does not answer")
+
+    monkeypatch.setattr(bell, "celery_of", tried)
+
+
+def test_a_broker_that_is_down_costs_no_time_and_no_error(
+    stack: Rig, docs: Write, knocks: list[tuple[str, float]], untried: None
+) -> None:
+    ran = giveway("submit", "embed", docs(), "--json")
+
+    assert [address for address, _ in knocks] == ["127.0.0.1:1"], "once, and not again"
     assert (ran.code, ran.err, ran.document["state"]) == (0, "", "ready")
 
 
 def test_a_broker_that_swallows_connections_costs_no_more_than_its_timeout(
-    stack: Rig, docs: Write, monkeypatch: pytest.MonkeyPatch
+    stack: Rig,
+    docs: Write,
+    knocks: list[tuple[str, float]],
+    untried: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("GIVEWAY_BROKER__URL", "redis://192.0.2.1:6379/0")  # RFC 5737: nobody's
-    file = docs()
-    began = time.monotonic()
+    monkeypatch.setenv("GIVEWAY_BROKER__CONNECT_TIMEOUT_S", "0.25")
 
-    assert done("submit", "embed", file)["state"] == "ready"
-    assert time.monotonic() - began < 1.5
+    assert done("submit", "embed", docs())["state"] == "ready"
+    assert knocks == [("192.0.2.1:6379", 0.25)], "once, and no longer"
 
 
 def test_a_submission_rings_where_there_is_a_broker(
@@ -177,7 +192,7 @@ def test_waiting_ends_with_the_job_and_shows_it(stack: Rig, docs: Write) -> None
     with ThreadPoolExecutor(1) as other:
         worked = other.submit(_work_when_there_is, stack, 1)
         said = done("submit", "embed", file, "--id-field", "id", "--wait")
-        worked.result(10)
+        worked.result(60)
 
     assert (said["state"], said["done"], said["failed"]) == ("completed", 120, 0)
     assert said["limit_reason"] == "fixed"
@@ -205,21 +220,30 @@ class StuckItems(SourceItems):
     def rows(self) -> Iterator[Row]:
         yield next(iter(super().rows()))
         self.begun.set()
-        self.killed.wait(20)
+        self.killed.wait(120)
         raise KeyboardInterrupt  # as a kill does: nothing is tidied up
 
 
-def test_waiting_takes_over_from_a_submission_that_crashed(stack: Rig, docs: Write) -> None:
+def test_waiting_takes_over_from_a_submission_that_crashed(
+    stack: Rig, docs: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = docs()
     options = ReadOptions(text_field="text")
     items = StuckItems(FilePlace(Path(file)), options)
     params = {"model": "fake-embed", "collection": "docs", "prefix": ""}
     request = JobRequest("embed", params, key="k")
+    note = render.note
+
+    def noted(text: str) -> None:
+        note(text)
+        if text.startswith("loading: "):
+            items.killed.set()  # It waits by now.
+
+    monkeypatch.setattr(render, "note", noted)
     with ThreadPoolExecutor(2) as others:
         crashes = others.submit(stack.wiring.submission.submit, request, items)
-        assert items.begun.wait(10)
+        assert items.begun.wait(60)
         seen = done("submit", "embed", file, "--key", "k")
-        threading.Timer(0.5, items.killed.set).start()
         others.submit(_work_when_there_is, stack, 1)
         ran = giveway("submit", "embed", file, "--key", "k", "--wait", "--json")
 
@@ -239,10 +263,26 @@ def test_ringing_never_raises(stack: Rig, monkeypatch: pytest.MonkeyPatch) -> No
 
 def _work_when_there_is(stack: Rig, job_id: int) -> None:
     """What a worker does, as soon as the job is loaded."""
-    end = time.monotonic() + 15
-    while time.monotonic() < end:
-        found = stack.rows("SELECT state FROM jobs WHERE id = :id", id=job_id)
-        if found and found[0][0] == "ready":
-            stack.work(job_id)
-            return
-        time.sleep(0.05)
+    loaded = "SELECT id FROM jobs WHERE id = :id AND state = 'ready'"
+    until(lambda: stack.rows(loaded, id=job_id), 15, "a job that is loaded")
+    stack.work(job_id)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--after", "nosuchjob"), "no job with key or id 'nosuchjob' to come after"),
+        (("--key", "taken"), "key 'taken' belongs to job 1"),
+        (("--collection", "chats"), "collection 'chats' holds vectors of model 'other'"),
+    ],
+)
+def test_a_dry_run_refuses_what_submitting_would(
+    stack: Rig, docs: Write, options: tuple[str, str], says: str
+) -> None:
+    stack.submit(["another text"], key="taken")
+    stack.execute("INSERT INTO collections (name, model) VALUES ('chats', 'other')")
+    path = docs(3)
+    for dry in (("--dry-run",), ()):
+        ran = giveway("submit", "embed", path, "--id-field", "id", *options, *dry)
+        assert (ran.code, says in ran.err) == (2, True), ran.err
+    assert len(stack.rows("SELECT FROM jobs")) == 1

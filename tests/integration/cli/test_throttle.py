@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from app.domain.throttle.readings import Gauges
@@ -14,12 +12,20 @@ from tests.rig import Rig
 @pytest.fixture
 def ticked(stack: Rig) -> Rig:
     """Three decisions, made as the control worker makes them."""
-    throttling = stack.wiring.throttling
     stack.submit(["a"] * 60)
     for _ in range(3):
-        assert throttling.tick("main") is not None
-        time.sleep(0.55)
+        tick_later(stack)
     return stack
+
+
+def tick_later(stack: Rig) -> None:
+    """A decision, half a second after the last: one that comes sooner is passed over."""
+    ago = "now() - interval '0.55 s'"
+    stack.execute(
+        f"UPDATE throttle_limits SET computed_at = {ago},"
+        f" state = state || jsonb_build_object('decided_at', {ago})"
+    )
+    assert stack.wiring.throttling.tick("main") is not None
 
 
 def test_the_limit_is_shown_with_its_reason_and_what_people_get(ticked: Rig) -> None:
@@ -40,10 +46,8 @@ def test_what_takes_the_endpoints_memory_is_shown_where_it_is_known(ticked: Rig)
         "INSERT INTO batch_calls (job_id, pool, endpoint, ended_at, seconds, items, prompt_tokens,"
         " completion_tokens) VALUES (1, 'main', 'sim', clock_timestamp(), 3, 1, 900, 200)"
     )
-    throttling = ticked.wiring.throttling
-    throttling._gauges = lambda _: Gauges(kv_capacity_tokens=140_000)
-    time.sleep(0.55)
-    assert throttling.tick("main") is not None
+    ticked.wiring.throttling._gauges = lambda _: Gauges(kv_capacity_tokens=140_000)
+    tick_later(ticked)
     (pool,) = done("throttle", "show")["pools"]
     page = giveway("throttle", "show").out
 
@@ -53,7 +57,7 @@ def test_what_takes_the_endpoints_memory_is_shown_where_it_is_known(ticked: Rig)
 
 def test_an_operators_word_holds_and_is_taken_back(ticked: Rig) -> None:
     set_ = done("throttle", "set", "5", "--for", "10m", "--reason", "nightly run")
-    ticked.wiring.throttling.tick("main")
+    tick_later(ticked)
     (pool,) = done("throttle", "show")["pools"]
 
     assert (set_["override"]["value"], set_["override"]["reason"]) == (5, "nightly run")

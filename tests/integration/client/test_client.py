@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ import celery._state
 import numpy as np
 import pytest
 
-from app.client import Giveway, Source
+from app.client import AsyncGiveway, Giveway, Source
 from app.errors import (
     BadParams,
     BadSource,
@@ -303,3 +304,87 @@ def test_people_and_batch_through_real_workers(
             assert job.wait(timeout_s=60).must_be_ok().progress.done == 200
     finally:
         processes.end()
+
+
+def test_a_data_frame_is_a_source_and_results_are_one(giveway: Giveway, quiet: Rig) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "sku": ["a", "b", "c"],
+            "text": ["one", "two", None],
+            "price": [1.5, float("nan"), 3.0],
+            "status": ["new", "old", "new"],
+            "at": pandas.to_datetime(["2026-01-01", None, "2026-01-03"]),
+        }
+    )
+    prompt = "{{ text }}: {{ price }} {{ status }} {{ at }}"
+    source = Source(
+        frame, id_field="sku", fields={name: name for name in ("price", "status", "at")}
+    )
+    asked = {"model": "fake-chat", "prompt": prompt, "max_tokens": 4, "key": "frame"}
+    job = giveway.submit("generate", source, **asked)
+    quiet.work(job.id)
+    found = job.to_pandas()
+    assert list(found.columns[:5]) == ["key", "at", "text", "price", "input.status"]
+    assert list(found["key"]) == ["a", "b", "c"]
+    assert list(found["status"]) == ["done", "done", "empty"]
+    assert found["price"].isna().tolist() == [False, True, False]
+    assert found["at"][0] == "2026-01-01T00:00:00"
+    assert found["output.text"][:2].str.len().min() > 0
+
+    same = giveway.submit("generate", frame.drop(columns="sku"), **asked | {"key": "numbered"})
+    quiet.work(same.id)
+    assert list(same.to_pandas()["key"]) == ["1", "2", "3"]
+
+
+def test_in_parquet_the_output_is_columns_and_no_text_of_json(giveway: Giveway, quiet: Rig) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    rows = [{"text": f"{n}?", "expected": "1", "output": str(n)} for n in range(3)]
+    job = giveway.evaluate(
+        [*rows, {**rows[0], "output": None}], output_field="output", scorers=["numeric"]
+    )
+    quiet.work(job.id)
+    job.export("scores.parquet")
+    table = parquet.read_table("scores.parquet")
+    kinds = {field.name: str(field.type) for field in table.schema}
+    assert "output" not in kinds
+    assert kinds["output.scores.numeric.value"] == "double"
+    assert (kinds["output.answers"], kinds["tokens"]) == ("string", "int64")
+    values = table.column("output.scores.numeric.value").to_pylist()
+    assert values == [0.0, 1.0, 0.0, None]
+    assert list(job.to_pandas()["output.scores.numeric.value"].dropna()) == [0.0, 1.0, 0.0]
+
+
+def test_waiting_tells_how_far_it_is(
+    giveway: Giveway, quiet: Rig, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = giveway.submit("embed", items(3), model="fake-embed", collection="docs", key="k")
+    quiet.work(job.id)
+    assert job.wait(progress=True).ok
+    assert capsys.readouterr().err == "k: completed, 3 of 3\n"
+    seen: list[str] = []
+    job.wait(progress=lambda standing: seen.append(standing.state))
+    assert seen == ["completed"]
+
+
+def test_every_call_can_be_awaited(quiet: Rig) -> None:
+    async def all_of_it() -> None:
+        async with AsyncGiveway() as giveway:
+            job = await giveway.submit(
+                "embed", items(3), model="fake-embed", collection="docs", key="k"
+            )
+            with pytest.raises(TimeoutError):
+                await job.wait(timeout_s=0)
+            # More waits than there are threads, and the loop is free.
+            waits = [asyncio.create_task(job.wait()) for _ in range(40)]
+            await asyncio.to_thread(quiet.work, job.id)
+            assert all(standing.ok for standing in await asyncio.gather(*waits))
+            assert (job.key, await job.state) == ("k", "completed")
+            assert [row["key"] async for row in await job.results()] == ["d0", "d1", "d2"]
+            (same,) = await giveway.jobs()
+            assert (await same.progress()).done == 3
+            assert [one.name for one in await giveway.collections.list()] == ["docs"]
+            with pytest.raises(NotFound):
+                await giveway.job("nosuch")
+
+    asyncio.run(all_of_it())

@@ -28,7 +28,7 @@ def test_every_snippet_of_the_page_runs(
     rig()
     processes = Processes(tmp_path, migrated_url, fresh_broker_url, endpoint.url)
     snippets = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-    assert len(snippets) == 5
+    assert len(snippets) == 6
     try:
         workers = [processes.worker(queue) for queue in ("interactive", "batch", "control")]
         for worker in workers:
@@ -50,10 +50,11 @@ def test_every_snippet_of_the_page_runs(
     finally:
         processes.end()
     assert said[0].startswith("2 vectors\n")
-    assert "(2, " in said[1]
-    assert said[2] == "10\n"
-    assert said[3].strip()
-    assert said[4] == "later-2026-11-30\n"
+    assert said[1] == "a done\n"
+    assert "(2, " in said[2]
+    assert said[3] == "10\n"
+    assert said[4].strip()
+    assert said[5] == "later-2026-11-30\n"
 
 
 def _environment() -> dict[str, str]:

@@ -6,7 +6,6 @@ import contextlib
 import re
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -98,12 +97,3 @@ def read_request(connection: socket.socket) -> None:
     left = (int(length[1]) if length else 0) - len(body)
     while left > 0 and (more := connection.recv(65_536)):
         left -= len(more)
-
-
-def until(true: Callable[[], bool], within_s: float = 5.0) -> float:
-    """Wait until `true()`. Returns the seconds it took; fails after `within_s`."""
-    started = time.monotonic()
-    while not true():
-        assert time.monotonic() - started < within_s, "it did not happen in time"
-        time.sleep(0.005)
-    return time.monotonic() - started

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import socket
 import ssl
@@ -19,7 +20,8 @@ from app import errors
 from app.domain.inference import ChatRequest, EmbedRequest, Message
 from app.inference.cancel import Cancel
 from app.inference.wire import Wire
-from tests.integration.inference.conftest import read_request, until
+from tests.integration.inference.conftest import read_request
+from tests.waiting import until
 
 TEXTS = EmbedRequest("fake-embed", ("cats and dogs", "a red car", "the sea at night"))
 
@@ -289,12 +291,10 @@ def test_a_key_is_asked_for_and_never_told(start, wire_to):
 def test_nobody_listening_is_a_failed_connection(wire_to):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-    seconds, _ = took(
-        lambda: wire_to(f"http://127.0.0.1:{port}/v1").embed(TEXTS, deadline_s=5),
-        errors.ConnectionFailed,
+    took(
+        lambda: wire_to(f"http://127.0.0.1:{port}/v1").embed(TEXTS, deadline_s=60),
+        errors.ConnectionFailed,  # And not its time that is over.
     )
-
-    assert seconds < 1
 
 
 def test_an_address_that_is_none_is_a_config_error():
@@ -311,13 +311,13 @@ def test_a_host_that_swallows_packets_costs_the_connect_timeout_and_no_more(wire
         for filler in fillers:
             filler.setblocking(False)
             filler.connect_ex(address)
-        time.sleep(0.05)
+        until(lambda: select.select([], fillers, [], 0)[1])
         one = wire_to(f"http://127.0.0.1:{address[1]}/v1", connect_timeout_s=0.3)
-        seconds, _ = took(lambda: one.embed(TEXTS, deadline_s=5), errors.EndpointTimeout)
+        seconds, _ = took(lambda: one.embed(TEXTS, deadline_s=120), errors.EndpointTimeout)
         for filler in fillers:
             filler.close()
 
-    assert 0.25 < seconds < 1
+    assert 0.25 < seconds < 30  # Of the two minutes that the call had.
 
 
 def reset(connection, _count):
@@ -393,7 +393,7 @@ def test_over_tls_calls_work_and_keep_deadlines_and_cancels(certificate, rude, w
             if count == 0:
                 secure.sendall(http(vector, more="connection: close\r\n"))
             else:
-                for byte in http(vector * 9):
+                for byte in http(vector * 90):
                     secure.sendall(bytes([byte]))
                     time.sleep(0.02)
 
@@ -402,14 +402,14 @@ def test_over_tls_calls_work_and_keep_deadlines_and_cancels(certificate, rude, w
     assert one.embed(request, deadline_s=5).vectors.tolist() == [[1.0, 2.0]]
 
     seconds, _ = took(lambda: one.embed(request, deadline_s=0.4), errors.EndpointTimeout)
-    assert 0.35 < seconds < 0.8
+    assert 0.35 < seconds < 20  # The answer takes more than a minute.
 
     cancelled = flag()
     threading.Timer(0.3, cancelled.set).start()
     seconds, _ = took(
-        lambda: one.embed(request, deadline_s=20, cancelled=cancelled), errors.Abandoned
+        lambda: one.embed(request, deadline_s=60, cancelled=cancelled), errors.Abandoned
     )
-    assert seconds < 0.6
+    assert seconds < 20
 
 
 def test_a_certificate_that_nobody_vouches_for_is_a_failed_connection(
@@ -439,7 +439,7 @@ def test_the_deadline_of_the_whole_call_holds(wire, server, kind):
         lambda: wire.chat(a_chat(), deadline_s=0.4),
     ):
         seconds, error = took(act, errors.EndpointTimeout)
-        assert 0.35 < seconds < 0.8
+        assert 0.35 < seconds < 20  # The answers take a minute, or for ever.
         assert "0.4 s" in str(error)
     until(lambda: wire.metrics().running == 0)
 
@@ -447,32 +447,30 @@ def test_the_deadline_of_the_whole_call_holds(wire, server, kind):
 def test_the_first_byte_has_a_deadline_of_its_own(server, wire_to):
     server.order({"kind": "hang"})
     one = wire_to(server.url, first_byte_timeout_s=0.3)
-    seconds, error = took(lambda: one.embed(TEXTS, deadline_s=10), errors.EndpointTimeout)
+    seconds, error = took(lambda: one.embed(TEXTS, deadline_s=60), errors.EndpointTimeout)
 
-    assert seconds < 0.7
+    assert 0.25 < seconds < 30
     assert "began" in str(error)
 
 
 def test_a_stream_that_never_ends_after_done_is_not_waited_for(rude, wire_to):
     done = b'data: {"choices": [{"delta": {"content": "a"}, "finish_reason": "stop"}]}\n\n'
+    told = threading.Event()
 
     def behave(connection, _count):
         connection.sendall(http(done + b"data: [DONE]\n\n" + b" " * 99)[:-99])
-        time.sleep(2)
+        told.wait(120)  # Open for as long as nobody has the answer.
 
-    one = wire_to(rude(behave))
-    started = time.monotonic()
-
-    assert one.chat(a_chat(), deadline_s=10).text == "a"
-    assert time.monotonic() - started < 1
+    assert wire_to(rude(behave)).chat(a_chat(), deadline_s=60).text == "a"
+    told.set()
 
 
-@pytest.mark.parametrize(("flag", "within_s"), [(Cancel, 0.05), (threading.Event, 0.15)])
+@pytest.mark.parametrize("flag", [Cancel, threading.Event])
 @pytest.mark.parametrize("waits_for", ["first byte", "more text", "vectors"])
-def test_a_cancel_closes_at_once_and_frees_the_place(start, flag, within_s, waits_for, wire_to):
-    slow = start("--places", "1", "--fault", '{"kind": "slow", "factor": 30}')
+def test_a_cancel_closes_at_once_and_frees_the_place(start, flag, waits_for, wire_to):
+    slow = start("--places", "1", "--fault", '{"kind": "slow", "factor": 60}')
     one = wire_to(slow.url)
-    cancelled, ended, seen = flag(), [], threading.Event()
+    cancelled, seen = flag(), threading.Event()
 
     def act():
         if waits_for == "vectors":
@@ -480,21 +478,15 @@ def test_a_cancel_closes_at_once_and_frees_the_place(start, flag, within_s, wait
             return one.embed(long, deadline_s=60, cancelled=cancelled)
         return one.chat(a_chat(50), deadline_s=60, on_first_token=seen.set, cancelled=cancelled)
 
-    def run():
-        took(act, errors.Abandoned)
-        ended.append(time.monotonic())
-
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=took, args=(act, errors.Abandoned))
     thread.start()
     until(lambda: one.metrics().running == 1)
     if waits_for == "more text":
-        assert seen.wait(5)
-    set_at = time.monotonic()
+        until(seen.is_set)
     cancelled.set()
-    thread.join(5)
-
-    assert ended[0] - set_at < within_s + 0.1  # the machine is shared
-    until(lambda: one.metrics().running == 0, within_s=1)
+    until(lambda: not thread.is_alive(), 0.5, "the end of the call")  # Of forty seconds.
+    until(lambda: one.metrics().running == 0, 0.5, "the place's return")
+    assert [each["outcome"] for each in slow.ledger()["outcomes"]] == ["hung_up"]
 
 
 def test_a_call_cancelled_before_it_begins_sends_nothing(wire, server):

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 
 import psutil
@@ -18,6 +17,7 @@ from app.local import background
 from app.local.leftovers import postgres_processes, process_of
 from app.local.options import StackOptions
 from app.local.state import environment_of, running_state
+from tests.waiting import until
 
 SERVERS = ("postgres", "valkey")
 
@@ -45,14 +45,6 @@ def birth(data, name):
 
 def alive(births):
     return [one for one in births if process_of(one) is not None]
-
-
-def until(true, within_s=15):
-    deadline = time.monotonic() + within_s
-    while not (found := true()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
 
 
 def running_again(data, name, killed):
@@ -93,13 +85,11 @@ with psycopg.connect({url!r}) as c:
         until(lambda: len(_busy_backends(url)) == 1)
         killed = birth(data, "postgres")
         os.kill(killed.pid, signal.SIGKILL)
-        began = time.monotonic()
         again = running_again(data, "postgres", killed)
-        assert time.monotonic() - began < 10
         assert again.restarts == 1
         with psycopg.connect(url) as connection:
             assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
-        busy.wait(10)
+        busy.wait(60)
 
 
 def _busy_backends(url):
@@ -175,7 +165,7 @@ def test_a_leftover_that_the_kernel_did_not_end_is_ended_at_the_next_start(folde
     raw["supervisor"] = {"pid": state.supervisor.pid, "created_at": 1.0}
     path.write_text(json.dumps(raw))
     with a_stack(data):
-        assert stray.wait(5) == -signal.SIGTERM
+        assert stray.wait(60) == -signal.SIGTERM
 
 
 def test_a_second_up_refuses_and_the_first_goes_on(folder):

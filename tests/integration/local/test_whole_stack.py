@@ -6,13 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import psutil
 import pytest
+
+from app.local.state import running_state
+from tests.waiting import counted, started, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.slow]
 
@@ -25,8 +27,10 @@ def data(tmp_path_factory):
 
     with TemporaryDirectory(prefix="giveway-", ignore_cleanup_errors=True) as path:
         data = Path(path) / "data"
-        started = giveway(data, "up", "--detach")
-        assert started.returncode == 0, started.stderr
+        with counted("stack starts"):
+            up = giveway(data, "up", "--detach")
+        assert up.returncode == 0, up.stderr
+        started["stacks"] += 1
         yield data
         giveway(data, "down")
 
@@ -44,19 +48,17 @@ def giveway(data, *words):
 
 
 def status(data):
+    """What the command says; to wait for something, look at `running`."""
     return json.loads(giveway(data, "status", "--json").stdout)
 
 
-def processes(found):
-    return {one["name"]: one for one in found["processes"]}
+def running(data, name):
+    """One process as the supervisor has written it down."""
+    return next(one for one in running_state(data).processes if one.name == name)
 
 
-def until(true, within_s=60):
-    deadline = time.monotonic() + within_s
-    while not (found := true()):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    return found
+def pids(data):
+    return {one.name: one.birth.pid for one in running_state(data).processes if one.birth}
 
 
 def answer(url, path, user=None, password=""):
@@ -73,7 +75,7 @@ def answer(url, path, user=None, password=""):
 
 def test_every_process_is_up_and_named(data):
     found = status(data)
-    assert list(processes(found)) == NAMES
+    assert [one["name"] for one in found["processes"]] == NAMES
     assert {one["state"] for one in found["processes"]} == {"running"}
     assert found["pools"][0]["name"] == "main"
 
@@ -101,6 +103,49 @@ def test_requests_that_are_over_leave_no_prompt_on_disk(data):
     assert [path for path in files if b"parcel 4711" in path.read_bytes()] == []
 
 
+def test_celerys_own_commands_meet_the_running_stack(data, tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIVEWAY_")}
+    code = "import app; print(app.celery.conf.broker_url)"
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**environment, "GIVEWAY_DATA": str(data), "PYTHONPATH": str(Path.cwd())},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout.strip() == running_state(data).addresses.broker_url, ran.stderr
+
+
+def test_a_restart_takes_up_changed_settings_and_loses_nothing(data):
+    config = data.parent / "giveway.toml"
+    (data.parent / "docs.jsonl").write_text(
+        "".join(json.dumps({"id": n, "text": f"text {n}"}) + "\n" for n in range(3000))
+    )
+    before = pids(data)
+    try:
+        config.write_text('[[pools]]\nname = "main"\ntotl = 5\n')
+        refused = giveway(data, "restart")
+        assert (refused.returncode, "did you mean 'total'?" in refused.stderr) == (2, True)
+        assert "nothing was restarted" in refused.stderr
+        assert pids(data)["batch"] == before["batch"]
+
+        config.write_text('[[pools]]\nname = "main"\ntotal = 5\n')
+        submitted = giveway(data, "submit", "embed", "docs.jsonl", "--id-field", "id", "--key", "k")
+        assert submitted.returncode == 0, submitted.stderr
+        ran = giveway(data, "restart")
+        assert ran.returncode == 0, ran.stderr
+        after = pids(data)
+        assert {n for n in NAMES if after[n] == before[n]} == {"postgres", "valkey"}
+        assert status(data)["pools"][0]["total"] == 5
+        watched = giveway(data, "jobs", "watch", "k", "--json")
+        assert watched.returncode == 0, watched.stderr
+        assert json.loads(watched.stdout)["done"] == 3000
+    finally:
+        config.unlink(missing_ok=True)
+        assert giveway(data, "restart").returncode == 0
+
+
 def test_flower_asks_for_the_password_that_status_points_to(data):
     flower = status(data)["flower"]
     password = Path(flower["password_file"]).read_text()
@@ -121,14 +166,14 @@ def test_flower_asks_for_the_password_that_status_points_to(data):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_that_is_killed_comes_back(data, name):
-    before = processes(status(data))[name]
-    os.kill(before["pid"], signal.SIGKILL)
+    before = running(data, name)
+    os.kill(before.birth.pid, signal.SIGKILL)
 
     def back():
-        one = processes(status(data))[name]
-        return one["state"] == "running" and one["pid"] != before["pid"] and one
+        one = running(data, name)
+        return one.state == "running" and one.birth not in (None, before.birth) and one
 
-    assert until(back)["restarts"] == before["restarts"] + 1
+    assert until(back, 60).restarts == before.restarts + 1
 
 
 def test_a_killed_supervisor_takes_everything_with_it_and_up_brings_it_back(data):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -18,11 +17,14 @@ from app.inference.simulated.settings import ModelCosts
 from app.inference.wires import Wires
 from app.services.calibration import Calibration, Subject
 from tests.served import Served, serving
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
 PLACES = 4
 QUICK = Plan(max_tokens=20, prompt_words=32, seconds_per_step=1.5, idle_calls=5, repeats=3)
+SHORT = Plan(max_tokens=20, prompt_words=32, seconds_per_step=0.5, idle_calls=2, repeats=1)
+"""For those who look at no figure."""
 TRUE = ModelCosts()
 
 
@@ -123,9 +125,7 @@ def test_traffic_of_others_is_seen(calm: Served, calibration: Calibration):
         target=wires.of(subject.spec).chat, args=(asked,), kwargs={"deadline_s": 20}
     )
     other.start()
-    time.sleep(0.1)
-
-    assert calibration.traffic(subject.spec) == 1
+    until(lambda: calibration.traffic(subject.spec) == 1, 5, "the traffic", every_s=0.1)
     other.join()
     wires.close()
 
@@ -141,7 +141,7 @@ def test_an_endpoint_that_refuses_at_a_rate_is_left_at_once(calm: Served, calibr
                 calm.order({"kind": "status", "status": 429, "path": "chat"})
 
     subject = at(calm)
-    measured = calibration.measure(subject, QUICK, 0.3, told)
+    measured = calibration.measure(subject, SHORT, 0.3, told)
 
     assert len(measured.steps) == len(rates) == 2
     assert measured.steps[-1].errors
@@ -150,15 +150,21 @@ def test_an_endpoint_that_refuses_at_a_rate_is_left_at_once(calm: Served, calibr
 
 
 def test_ctrl_c_closes_what_is_in_flight(calm: Served, calibration: Calibration):
+    seen: list[float] = []
+
     def told(stage: str, done: float, *_: object) -> None:
-        if stage.endswith("a second") and done > 0.5:
+        if not stage.endswith("a second"):
+            return
+        if not seen:  # From here on a call takes minutes.
+            calm.order({"kind": "slow", "factor": 1_000})
+        seen.append(done)
+        if calibration.traffic(at(calm).spec):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        calibration.measure(at(calm), QUICK, 0.3, told)
+        calibration.measure(at(calm), SHORT, 0.3, told)
 
-    time.sleep(0.1)
-    assert calibration.traffic(at(calm).spec) == 0
+    until(lambda: calibration.traffic(at(calm).spec) == 0, 1, "the end of the calls", every_s=0.1)
 
 
 def test_a_model_that_does_not_answer_is_told_before_anything_is_loaded(

@@ -19,9 +19,9 @@ from app.services.submission import JobRequest
 from app.storage import lease_store, result_store
 from app.storage.progress_store import ProgressStore
 from tests.integration.services.test_execution import Killed
-from tests.processes import until
 from tests.rig import MakeRig, Rig, Texts
 from tests.scripted import Says, scripted, vectors
+from tests.waiting import until
 
 KNOWN = [f"known text {n}" for n in range(40)]
 NEW = [f"new text {n}" for n in range(300)]
@@ -223,3 +223,15 @@ def test_mutant_whose_retries_are_counted_twice_is_seen(
     looked = Looked(one, job_id)
     looked.look()
     assert looked.wrong
+
+
+def test_the_second_night_has_chunks_of_twenty_seconds(rig: MakeRig) -> None:
+    one = rig(pools=[{"name": "main", "total": 3, "batch_max": 2}])
+    first = one.submit([f"text {n}" for n in range(1000)], key="first").job
+    one.work(first.id)
+    one.execute("UPDATE batch_calls SET seconds = items / 10.0")
+    second = one.submit([f"other {n}" for n in range(4000)], key="second").job
+    sizes = "SELECT DISTINCT items FROM chunks WHERE job_id = :id"
+
+    assert one.rows(sizes, id=first.id) == [(50,)]
+    assert one.rows(sizes, id=second.id) == [(200,)]

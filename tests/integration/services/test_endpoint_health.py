@@ -26,9 +26,9 @@ from app.services.submission import JobRequest
 from app.storage import endpoint_store
 from app.storage.endpoint_store import EndpointStore
 from app.storage.limit_store import LimitStore
-from tests.processes import until
 from tests.rig import MakeRig, Rig, Texts
 from tests.served import Served, serving
+from tests.waiting import PATIENCE, until
 
 TEXTS = [f"text number {n}" for n in range(400)]
 AN_HOUR = "UPDATE endpoints SET open_until = now() + interval '1 hour' WHERE name = :name"
@@ -72,15 +72,20 @@ def requests(served: Served) -> int:
     return int(served.ledger()["requests"])
 
 
-def work_until(one: Rig, job_id: int, seconds: float, threads: int = 4) -> float:
-    """Doorbells for so long; the longest that one of them took, in seconds."""
-    end, longest = time.monotonic() + seconds, [0.0]
+def work_until(one: Rig, job_id: int, seconds: float = 10.0, threads: int = 4) -> None:
+    """Doorbells until the job is completed, or for so long at most on a machine that is quick."""
+    rung(one, job_id, seconds * PATIENCE, threads)
+
+
+def rung(one: Rig, job_id: int, seconds: float, threads: int = 4) -> list[float]:
+    """Doorbells for so long; the seconds that each of them took."""
+    end, took_s = time.monotonic() + seconds, []
 
     def ring() -> None:
         while time.monotonic() < end and one.job(job_id).state is not JobState.COMPLETED:
             began = time.monotonic()
             report = one.wiring.execution.run(job_id)
-            longest.append(time.monotonic() - began)
+            took_s.append(time.monotonic() - began)
             if report.ended != "finished":
                 time.sleep(0.02)
             one.wiring.completion.sweep()
@@ -88,19 +93,19 @@ def work_until(one: Rig, job_id: int, seconds: float, threads: int = 4) -> float
     with ThreadPoolExecutor(threads) as pool:
         for done in [pool.submit(ring) for _ in range(threads)]:
             done.result()
-    return max(longest)
+    return took_s
 
 
 def in_90_s() -> str:
     return format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
 
 
-def rush(one: Rig, asked: str, seconds: float = 1.3) -> tuple[int, float]:
-    """Four workers on an endpoint that always answers 429: its requests, the longest doorbell."""
+def rush(one: Rig, asked: str, seconds: float = 1.3) -> tuple[int, list[float]]:
+    """Four workers on an endpoint that always answers 429: its requests, each doorbell's time."""
     one.endpoint.order({"kind": "status", "status": 429, "retry_after": asked})
     job_id = one.submit(TEXTS).job.id
-    longest = work_until(one, job_id, seconds)
-    return requests(one.endpoint), longest
+    took_s = rung(one, job_id, seconds)
+    return requests(one.endpoint), took_s
 
 
 @pytest.mark.parametrize(
@@ -112,12 +117,14 @@ def test_an_endpoint_gets_no_request_before_the_time_it_asked_for(
     rig: MakeRig, asked: str | None, cools_s: tuple[int, int]
 ) -> None:
     one = rig(batch={"retry_base_s": 0.5})
-    sent, longest = rush(one, asked or in_90_s())
-    left_s = one.one("SELECT extract(epoch FROM cool_until - now()) FROM endpoints")
+    began = time.monotonic()
+    sent, took_s = rush(one, asked or in_90_s())
+    left_s = float(one.one("SELECT extract(epoch FROM cool_until - now()) FROM endpoints"))
+    since_s = time.monotonic() - began
 
     assert 1 <= sent <= 4  # Those that were on their way when the first refusal came.
-    assert cools_s[0] - 2 <= left_s <= cools_s[1]
-    assert longest < 0.5  # No thread sleeps: each doorbell is over at once.
+    assert cools_s[0] - since_s <= left_s <= cools_s[1]
+    assert max(took_s) < 4  # No thread sleeps until it may ask again.
 
 
 @pytest.mark.parametrize("asked", ["-5", "soon", "0"])
@@ -125,11 +132,13 @@ def test_what_makes_no_sense_gets_our_own_backoff_with_one_request_at_a_time(
     rig: MakeRig, asked: str
 ) -> None:
     one = rig(batch={"retry_base_s": 0.5})
-    sent, longest = rush(one, asked)
+    began = time.monotonic()
+    sent, took_s = rush(one, asked)
+    since_s = time.monotonic() - began
 
-    # At 0 s up to 4 at once, then one after at least 0.25, 0.5 and 1 s more.
-    assert 2 <= sent <= 4 + 2
-    assert longest < 0.5
+    # At 0 s up to 4 at once, then one after at least 0.25, 0.5, 1 and 2 s more.
+    assert 2 <= sent <= 4 + sum(since_s > at_s for at_s in (0.25, 0.75, 1.75, 3.75))
+    assert len(took_s) > 2 * sent  # No thread sleeps until it may ask again.
 
 
 def test_mutant_that_forgets_the_cool_down_hammers(
@@ -150,7 +159,7 @@ def test_others_take_over_at_once_from_one_that_asks_for_an_hour(
     one = two()
     endpoint.order({"kind": "status", "status": 429, "retry_after": "3600"})
     job_id = one.submit(TEXTS).job.id
-    work_until(one, job_id, 10)
+    work_until(one, job_id)
 
     assert one.progress(job_id).done == 400
     assert requests(endpoint) <= 4
@@ -163,7 +172,7 @@ def test_five_failures_in_a_row_open_the_breaker_for_all_processes(
     one, another = two(), two(declare=False)
     endpoint.order({"kind": "status", "status": 500})
     job_id = one.submit(TEXTS).job.id
-    work_until(one, job_id, 10)
+    work_until(one, job_id)
 
     assert standing(another, "a").word == "open"
     assert one.progress(job_id).done == 400
@@ -171,7 +180,7 @@ def test_five_failures_in_a_row_open_the_breaker_for_all_processes(
     # The breaker opened after five; those on their way then came too. Afterwards there is silence.
     assert 5 <= before <= 9
     later = another.submit(TEXTS[:100], key="later", collection="later").job.id
-    work_until(another, later, 10)
+    work_until(another, later)
     assert another.progress(later).done == 100
     assert requests(endpoint) == before
     assert one.rows("SELECT type, endpoint FROM events") == [("endpoint_opened", "a")]
@@ -212,7 +221,7 @@ def grave() -> Iterator[Grave]:
 def a_job(one: Rig, key: str) -> None:
     texts = [f"{key} {text}" for text in TEXTS[:100]]
     job_id = one.submit(texts, key=key).job.id
-    work_until(one, job_id, 10)
+    work_until(one, job_id)
     assert one.progress(job_id).done == 100
 
 
@@ -238,7 +247,7 @@ def test_the_dead_one_gets_no_request_but_probes(two: Callable[..., Rig], grave:
     assert knocks_while_open(one, grave) == 0
     due(one, "a")
     before = grave.knocks
-    assert one.wiring.probing.tick(wait_s=5) == ["a"]
+    assert one.wiring.probing.tick(wait_s=60) == ["a"]
     assert (grave.knocks - before, standing(one, "a").word) == (1, "open")
 
 
@@ -268,11 +277,11 @@ def test_a_server_that_spoils_vectors_costs_no_item_and_does_not_come_back_by_li
     assert standing(one, "a").usable("fake-chat")
     for _ in range(3):
         time.sleep(0.02)
-        assert one.wiring.probing.tick(wait_s=5) == ["a"]
+        assert one.wiring.probing.tick(wait_s=60) == ["a"]
         assert standing(one, "a").word == "open"
     endpoint.calm()
     time.sleep(0.02)
-    assert one.wiring.probing.tick(wait_s=5) == ["a"]
+    assert one.wiring.probing.tick(wait_s=60) == ["a"]
     assert (standing(one, "a").word, standing(one, "a").on_trial) == ("ok", True)
 
 
@@ -317,13 +326,13 @@ def probes_of_a_storm(rigs: list[Rig], served: Served) -> int:
 
     def tick(one: Rig) -> None:
         barrier.wait()
-        one.wiring.probing.tick(wait_s=5)
+        one.wiring.probing.tick(wait_s=60)
 
     threads = [threading.Thread(target=tick, args=(rigs[n % 2],)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     return requests(served)
 
 
@@ -367,7 +376,7 @@ def test_an_endpoint_that_asked_for_an_hour_is_not_probed_before(two: Callable[.
     )
     assert one.wiring.probing.tick() == []
     one.execute("UPDATE endpoints SET error_code = 'connection' WHERE name = 'a'")
-    assert one.wiring.probing.tick(wait_s=5) == ["a"]  # That was our own guess.
+    assert one.wiring.probing.tick(wait_s=60) == ["a"]  # That was our own guess.
     assert standing(one, "a").word == "ok"
 
 
@@ -410,7 +419,7 @@ def test_one_endpoint_without_key_or_money_does_not_pause_the_job(
     one = two()
     endpoint.order({"kind": "status", "status": code})
     job_id = one.submit(TEXTS[:100]).job.id
-    work_until(one, job_id, 10)
+    work_until(one, job_id)
 
     assert one.job(job_id).state is JobState.COMPLETED
     assert requests(endpoint) <= 4
@@ -443,7 +452,7 @@ def test_a_result_says_which_model_stood_in(two: Callable[..., Rig], endpoint: S
     params = {"model": "big-chat", "prompt": "Say {text}", "max_tokens": 4}
     request = JobRequest("generate", params, key="gen", failover=Failover.DEGRADED)
     job_id = one.wiring.submission.submit(request, Texts(TEXTS[:5])).job.id
-    work_until(one, job_id, 10)
+    work_until(one, job_id)
 
     rows = one.rows("SELECT DISTINCT status, endpoint, model FROM results")
     assert rows == [("done", "b", "fake-chat")]
@@ -516,13 +525,13 @@ def test_a_drained_endpoint_finishes_and_gets_nothing_new(
     one, another = two(), two(declare=False)
     one.wiring.endpoints.drain("a")
     job_id = another.submit(TEXTS[:100]).job.id
-    work_until(another, job_id, 10)
+    work_until(another, job_id)
     assert (another.progress(job_id).done, requests(endpoint)) == (100, 0)
 
     one.wiring.declare()  # A restart forgets nothing.
     assert standing(one, "a").word == "draining"
     one.wiring.endpoints.undrain("a")
-    work_until(another, another.submit(TEXTS[100:300], key="2").job.id, 10)
+    work_until(another, another.submit(TEXTS[100:300], key="2").job.id)
     assert requests(endpoint) > 0
 
 
@@ -546,7 +555,7 @@ def test_an_endpoint_that_is_added_serves_at_once_and_raises_the_total(
     assert one.one("SELECT count(*) FROM endpoints") == 2
     one.wiring.endpoints.drain("sim")
     job_id = another.submit(TEXTS[:100]).job.id
-    work_until(another, job_id, 10)
+    work_until(another, job_id)
     assert another.progress(job_id).done == 100
     assert requests(other) == 10
 
@@ -562,7 +571,7 @@ def total(one: Rig) -> int:
 def test_a_removed_endpoint_is_drained_first(rig: MakeRig, other: Served) -> None:
     one = rig()
     one.wiring.endpoints.add(added(other))
-    other.order({"kind": "delay", "delay_s": 0.6})
+    other.order({"kind": "delay", "delay_s": 1.5})
     one.wiring.endpoints.drain("sim")
     job_id = one.submit(TEXTS[:10]).job.id
     worker = threading.Thread(target=one.wiring.execution.run, args=(job_id,))
@@ -571,7 +580,7 @@ def test_a_removed_endpoint_is_drained_first(rig: MakeRig, other: Served) -> Non
 
     assert one.wiring.endpoints.remove("late") is False
     assert standing(one, "late").word == "draining"
-    worker.join(10)
+    worker.join(60)
     assert one.progress(job_id).done == 10
     assert one.wiring.endpoints.remove("late") is True
     with pytest.raises(NotFound, match="no endpoint 'late'; known: sim"):

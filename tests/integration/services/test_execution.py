@@ -80,7 +80,7 @@ def test_one_bad_input_fails_alone_at_the_cost_of_few_calls(rig: MakeRig, togeth
 
 def test_server_errors_are_tried_again_in_a_chunk_of_their_own(rig: MakeRig) -> None:
     one = rig()
-    one.endpoint.order({"kind": "status", "status": 500, "remaining": 1})
+    one.endpoint.order({"kind": "status", "status": 500, "remaining": 2})  # The probe's, too.
     job_id = one.submit(TEXTS[:50]).job.id
     one.wiring.execution.run(job_id)
 
@@ -97,7 +97,7 @@ def test_an_item_fails_for_good_after_its_last_attempt(rig: MakeRig) -> None:
     job = wait_until_done(one, one.submit(TEXTS[:10]).job.id)
 
     assert (job.state, one.progress(job.id).failed) == (JobState.COMPLETED, 10)
-    assert one.endpoint.ledger()["requests"] == 3
+    assert one.endpoint.ledger()["requests"] == 3 * 2  # Each with a probe, which fails as well.
     assert one.rows("SELECT DISTINCT code FROM results") == [("server_error",)]
 
 

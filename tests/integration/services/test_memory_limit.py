@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from app.domain.throttle.replay import differences
 from app.domain.throttle.values import Decision
-from tests.processes import until
 from tests.rig import MakeRig, Rig
 from tests.served import serving
+from tests.waiting import until
 
 POOL = [{"name": "main", "total": 32, "batch_max": 31}]
 

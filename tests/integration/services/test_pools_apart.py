@@ -14,9 +14,9 @@ from app.domain.jobs import JobState
 from app.services.submission import JobRequest
 from app.storage.limit_store import LimitStore, Occupancy
 from app.worker.batch_tasks import _NOTHING_DONE
-from tests.processes import until
 from tests.rig import MakeRig, Rig, Texts
 from tests.scripted import Answer, Says, Scripted, scripted, vectors
+from tests.waiting import until
 
 PLACES, ITEMS = 3, 120
 

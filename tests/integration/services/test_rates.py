@@ -29,9 +29,12 @@ from app.storage.database import Database
 from app.storage.rate_store import RateStore
 from tests.rig import MakeRig, Rig
 from tests.served import Served
+from tests.waiting import until
 
-WINDOW_S = 2.0
+WINDOW_S = 1.0
 BUDGET = 1000
+PRESSED = 1.6 * BUDGET
+"""Tokens that are enough to say that it was pressed: more than one window's worth."""
 
 
 def spec(url: str, **more: Any) -> EndpointSpec:
@@ -59,19 +62,25 @@ def arrivals(endpoint: Served) -> list[tuple[float, int]]:
     return sorted((one["arrived_s"], one["prompt_tokens"] + one["tokens"]) for one in timings)
 
 
+def spent_at(endpoint: Served) -> int:
+    """The tokens of all requests so far."""
+    return sum(n for _, n in arrivals(endpoint))
+
+
 def most_in_any(window_s: float, seen: list[tuple[float, int]]) -> int:
     return max(sum(n for at, n in seen if since <= at < since + window_s) for since, _ in seen)
 
 
-def pressed(endpoint: Served, rates_of: Callable[..., Rates], for_s: float) -> int:
-    """Eight workers that call as often as they are let; the most tokens in any window."""
-    end_s = time.monotonic() + for_s
+def pressed(endpoint: Served, rates_of: Callable[..., Rates]) -> int:
+    """Eight workers that call as often as they are let, until it was enough; the most tokens in any
+    window."""
+    enough = threading.Event()
     failures: list[BaseException] = []
 
     def work(number: int, rates: Rates, wire: Wire) -> None:
         chance = random.Random(number)
         target = spec(endpoint.url, tokens_per_minute=BUDGET)
-        while time.monotonic() < end_s:
+        while not enough.is_set():
             request = EmbedRequest("fake-embed", ("x" * 4 * chance.randint(20, 90),))
             try:
                 with rates.held(target, request, deadline_s=5, interactive=number < 2) as hold:
@@ -89,19 +98,21 @@ def pressed(endpoint: Served, rates_of: Callable[..., Rates], for_s: float) -> i
     ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
-    wire.close()
+    try:
+        until(lambda: spent_at(endpoint) > PRESSED or failures, 20, "calls for so many tokens")
+    finally:
+        enough.set()
+        for thread in threads:
+            thread.join()
+        wire.close()
     assert not failures
-    seen = arrivals(endpoint)
-    assert sum(n for _, n in seen) > 1.5 * BUDGET  # It did press: more than one window's worth.
-    return most_in_any(WINDOW_S, seen)
+    return most_in_any(WINDOW_S, arrivals(endpoint))
 
 
 def test_eight_workers_never_pass_the_budget_in_any_window(
     endpoint: Served, rates_of: Callable[..., Rates]
 ) -> None:
-    assert pressed(endpoint, rates_of, 5.0) <= BUDGET
+    assert pressed(endpoint, rates_of) <= BUDGET
 
 
 def test_mutant_that_checks_and_then_calls_passes_the_budget(
@@ -114,7 +125,7 @@ def test_mutant_that_checks_and_then_calls_passes_the_budget(
         "settle",
         lambda self, _, cost: reserve(self, "sim", cost, 0.0, interactive=False),
     )
-    assert pressed(endpoint, rates_of, 5.0) > BUDGET
+    assert pressed(endpoint, rates_of) > BUDGET
 
 
 def test_what_a_call_came_to_replaces_what_was_reserved(
@@ -228,7 +239,7 @@ def test_a_chunk_without_budget_goes_back_and_nobody_sleeps(rig: MakeRig) -> Non
     began = time.monotonic()
     report = one.wiring.execution.run(job_id)
 
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 25  # Of the minute after which there is budget again.
     assert report.ended == "rate_budget"
     assert 0 < report.done < 9
     assert one.rows(
@@ -297,9 +308,9 @@ def test_a_person_waits_for_the_budget_within_the_deadline(rig: MakeRig) -> None
     one = budgeted(rig, "sim", requests_per_minute=1)
     one.wiring.rates._window_s = 1.0
     asking(one)
-    began = time.monotonic()
     assert asking(one).endpoint == "sim"
-    assert 0.5 < time.monotonic() - began < 5
+    (first, _), (second, _) = arrivals(one.endpoint)
+    assert second - first >= 1.0
 
 
 def test_a_person_who_cannot_be_served_in_time_is_told_at_once(rig: MakeRig) -> None:
@@ -307,10 +318,11 @@ def test_a_person_who_cannot_be_served_in_time_is_told_at_once(rig: MakeRig) -> 
     asking(one)
     began = time.monotonic()
     with pytest.raises(errors.BudgetSpent) as told:
-        asking(one, deadline_s=5.0)
-    assert time.monotonic() - began < 2
+        asking(one, deadline_s=30.0)
+    took_s = time.monotonic() - began
+    assert took_s < 15  # Of the thirty that there were.
     assert told.value.retry_after_s is not None
-    assert 50 < told.value.retry_after_s <= 60
+    assert 60 - took_s - 10 < told.value.retry_after_s <= 60
     assert one.rows("SELECT state, error_code FROM interactive_requests WHERE state <> 'done'") == [
         ("dropped", "rate_budget")
     ]

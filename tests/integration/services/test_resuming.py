@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from app.errors import BadParams, UsageError
-from app.inference.replies import SoFar
+from app.inference.streaming import SoFar
 from app.inference.wire import Wire
 from app.services.submission import JobRequest
 from app.services.templates import checked_template
 from app.storage.begun_store import BegunStore
 from app.storage.lease_store import LeaseStore
 from app.storage.yield_store import YieldStore
-from tests.processes import until
 from tests.rig import MakeRig, Rig, Texts
 from tests.served import Served, serving
+from tests.waiting import until
 
 TOKENS = 320
 SUBJECT = " ".join(f"word{n}" for n in range(TOKENS + 40))

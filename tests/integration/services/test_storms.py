@@ -18,9 +18,9 @@ from app.domain.inference import ChatRequest, EmbedRequest, Message
 from app.domain.jobs import CLAIMABLE, JobState
 from app.domain.requests import NewRequest
 from app.inference.wire import Wire
-from tests.processes import until
 from tests.rig import MakeRig, Rig
 from tests.scripted import Says, Scripted, scripted, vectors
+from tests.waiting import until
 
 TEXTS = [f"text number {n}" for n in range(200)]
 REFUSALS = (429, 503, 500, 429, 529)

@@ -94,6 +94,20 @@ def test_a_loader_that_died_is_taken_over(rig: MakeRig) -> None:
     assert one.one("SELECT count(*) FROM items") == 2
 
 
+def test_who_stops_the_loading_leaves_no_job(rig: MakeRig) -> None:
+    class Stopped(Texts):
+        def rows(self) -> Iterator[tuple[str, bytes]]:
+            yield from super().rows()
+            raise KeyboardInterrupt
+
+    one = rig()
+    request = JobRequest("embed", {"model": "fake-embed", "collection": "docs"}, key="job")
+    with pytest.raises(KeyboardInterrupt):
+        one.wiring.submission.submit(request, Stopped(["a", "b"]))
+
+    assert one.rows("SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM items)") == [(0, 0)]
+
+
 def test_a_job_of_no_items_completes(rig: MakeRig) -> None:
     one = rig()
     job = one.submit([]).job

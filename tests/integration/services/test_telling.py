@@ -149,6 +149,20 @@ def test_a_missing_secret_is_told_by_the_name_of_its_variable(
     assert VARIABLE in one.one("SELECT error FROM webhook_deliveries")
 
 
+@pytest.mark.parametrize("secret", [f"v1,{SECRET}", f"{SECRET}\n", "whsec_c2hvcnQ=", "plain words"])
+def test_a_secret_that_is_none_signs_nothing(
+    rig: MakeRig, receiver: Hooked, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    monkeypatch.setenv(VARIABLE, secret)
+    one = rig()
+    ended(one, receiver.url)
+    telling(one).tell()
+    assert receiver.came == []
+    assert f"{VARIABLE} holds no secret: it wants whsec_ and base64" in one.one(
+        "SELECT error FROM webhook_deliveries"
+    )
+
+
 def test_a_process_killed_while_it_sends_sends_again_later(rig: MakeRig, receiver: Hooked) -> None:
     one = rig()
     ended(one, receiver.url)

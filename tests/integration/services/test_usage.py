@@ -60,6 +60,7 @@ def ask(one: Rig) -> None:
 def test_the_report_says_what_was_guessed(silent: Rig) -> None:
     silent.work(silent.submit([f"text {n}" for n in range(30)]).job.id)
     ask(silent)
+    silent.settle()
     report = silent.wiring.reporting.report(600)
     assert (report.tokens, report.rough_tokens) == (31 * 5, 31 * 5)
 
@@ -70,5 +71,6 @@ def test_a_tokenizer_counts_in_place_of_the_server(
     monkeypatch.setattr(tokens.Best, "count_here", lambda _, texts: words(texts))
     silent.work(silent.submit([f"text {n}" for n in range(30)]).job.id)
     ask(silent)
+    silent.settle()
     report = silent.wiring.reporting.report(600)
     assert (report.tokens, report.rough_tokens) == (30 * 2 + 3, 0)

@@ -15,10 +15,12 @@ import pytest
 
 from app.errors import BadSource, DatabaseUnavailable, MissingPart, UsageError
 from app.services.items import SourceItems
+from app.storage.sources import sql_pages
 from app.storage.sources.base import Asked, ReadOptions, Record
 from app.storage.sources.origins import place_of
 from app.storage.sources.reading import Reading
-from app.storage.sources.sql_origin import BATCH_ROWS, PAGE_ROWS
+from app.storage.sources.sql_origin import BATCH_ROWS
+from app.storage.sources.sql_pages import PAGE_ROWS
 
 OPTIONS = ReadOptions(id_field="id", text_field="body")
 QUERY = "select id, body, lang from docs"
@@ -369,3 +371,244 @@ def test_a_variable_holds_the_url(docs_url: str, monkeypatch: pytest.MonkeyPatch
     assert len(read("env:DOCS_URL")) == 25_000
     with pytest.raises(UsageError, match="no environment variable 'NOT_SET'"):
         read("env:NOT_SET")
+
+
+IDS = {
+    "mood": "'{low,mid,high}'::mood[]",
+    "macaddr": "array['08:00:2b:01:02:03', '08:00:2b:01:02:04', '08:00:2b:01:02:05']::macaddr[]",
+    "inet": "array['10.0.0.1', '10.0.0.2/16', '::1']::inet[]",
+    "uuid": "array[gen_random_uuid(), gen_random_uuid(), gen_random_uuid()]",
+    "real": "array[0.1, 0.2, 0.3]::real[]",
+    "float8": "array[0.1, 0.25, '-0']::float8[]",
+    "numeric": "array[1.5, 2, 1e30]::numeric[]",
+    "char(3)": "array['a', 'ab', 'abc']::char(3)[]",
+    "name": "array['a', 'b', 'c']::name[]",
+    "citext": "array['a', 'B', 'c']::citext[]",
+    "short": "array['a', 'b', 'c']::short[]",
+    "bit(3)": "array['001', '010', '100']::bit(3)[]",
+    "bytea": "array['a', 'b', 'c']::bytea[]",
+    "money": "array[1.5, 2, 3]::money[]",
+    "date": "array['2026-01-01', '2026-01-02', '2026-01-03']::date[]",
+    "timestamptz": "array['2026-01-01', '2026-01-02', '2026-01-03']::timestamptz[]",
+    "interval": "array['1 month', '29 days', '1 year 2 hours']::interval[]",
+    "pg_lsn": "array['0/1', '0/2', '1/0']::pg_lsn[]",
+}
+
+
+@pytest.mark.parametrize("sort", IDS)
+def test_pages_go_by_an_id_of_any_type(
+    docs_url: str, monkeypatch: pytest.MonkeyPatch, sort: str
+) -> None:
+    monkeypatch.setattr(sql_pages, "PAGE_ROWS", 2)
+    with at(docs_url) as own:
+        own.execute("CREATE TYPE mood AS ENUM ('low', 'mid', 'high')")
+        own.execute("CREATE DOMAIN short AS text CHECK (length(value) < 3)")
+        own.execute("CREATE EXTENSION IF NOT EXISTS citext")
+        own.execute(f"CREATE TABLE odd (id {sort} PRIMARY KEY, body text, other timestamptz)")
+        own.execute(f"INSERT INTO odd SELECT id, id::text, 'infinity' FROM unnest({IDS[sort]}) id")
+        expected = [row[0] for row in own.execute("SELECT body FROM odd ORDER BY id").fetchall()]
+
+    for asked in ({"table": "odd", "query": None}, {"query": "select * from odd -- all"}):
+        found = read(docs_url, keyset=True, **asked)
+        assert [record.payload["text"] for record in found] == expected
+        assert len({record.key for record in found}) == 3
+
+
+def test_two_rows_of_one_id_on_two_pages_are_told(
+    any_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the second would be neither read nor named."""
+    monkeypatch.setattr(sql_pages, "PAGE_ROWS", 2)
+    query = (
+        "select id, body from docs where id < 8 union all select 2 as id, 'again' as body "
+        "union all select 2 as id, 'and again' as body"
+    )
+    with pytest.raises(BadSource, match="2 of 9 records") as caught:
+        read(any_url, query=query, keyset=True)
+    assert all("the id '2' is on line" in line for line in caught.value.lines)
+
+
+def test_rows_without_an_id_are_all_counted_by_pages_too(
+    any_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sql_pages, "PAGE_ROWS", 2)
+    query = "select case when id > 5 then id end as id, body from docs where id < 8"
+    with pytest.raises(BadSource, match="5 of 7 records"):
+        read(any_url, query=query, keyset=True)
+
+
+ODD = (
+    "select 1 as id, 'a' as body, 'infinity'::timestamptz as at, '0044-03-15 BC'::date as day "
+    "union all select 2, 'b', '2026-01-02 03:04+00', '2026-01-02'"
+)
+
+
+@pytest.mark.parametrize("keyset", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "wrong"),
+    [
+        ({"at": "at"}, "line 1: at is infinity, which is not a time that can be kept"),
+        (
+            {"on": "day"},
+            "line 1: day is a date that is too long ago, too far ahead or too long",
+        ),
+    ],
+)
+def test_a_value_that_nothing_can_hold_is_named_by_row_and_column(
+    docs_url: str, keyset: bool, columns: dict[str, str], wrong: str
+) -> None:
+    options = replace(OPTIONS, fields=columns)
+    assert len(read(docs_url, query=ODD, keyset=keyset)) == 2
+    with pytest.raises(BadSource) as caught:
+        read(docs_url, options, query=ODD, keyset=keyset)
+    assert caught.value.lines == (wrong,)
+    assert len(read(docs_url, replace(options, lenient=True), query=ODD, keyset=keyset)) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ("'24:00'::time", "24:00:00"),
+        ("array['infinity'::date]", None),
+        ("'[2026-01-01,infinity)'::daterange", None),
+        ("array['2026-01-01'::date]", ["2026-01-01"]),
+        ("('[' || repeat('[', 2000) || repeat(']', 2000) || ']')::jsonb", None),
+        ("'9999-12-31 23:59:59'::timestamp", "9999-12-31T23:59:59"),
+        ("'10000-01-01'::timestamp", None),
+        ("'-infinity'::timestamp", None),
+    ],
+)
+def test_odd_values_of_postgres(docs_url: str, value: str, kept: Any) -> None:
+    """Nested or not: what is there is kept whole, or its column is named."""
+    options = replace(OPTIONS, fields={"odd": "odd"})
+    query = f"select 1 as id, 'x' as body, {value} as odd"
+    if kept is None:
+        with pytest.raises(BadSource) as caught:
+            read(docs_url, options, query=query)
+        assert caught.value.lines[0].startswith("line 1: odd is ")
+    else:
+        (record,) = read(docs_url, options, query=query)
+        assert record.payload["odd"] == kept
+
+
+@pytest.mark.parametrize("keyset", [False, True])
+@pytest.mark.parametrize("asked", [{"query": "select * from wide"}, {"table": "wide"}])
+def test_columns_that_nobody_asked_for_are_not_read(
+    docs_url: str, keyset: bool, asked: dict[str, str]
+) -> None:
+    """The view works one out that cannot be, and the role may not read the table's other one."""
+    with at(docs_url) as own:
+        own.execute("CREATE VIEW wide AS SELECT id, body, lang, 1 / (id - id) AS never FROM docs")
+        own.execute(
+            "CREATE ROLE few LOGIN PASSWORD 'few'; GRANT SELECT (id, body, lang) ON docs TO few"
+        )
+    few = urlsplit(docs_url)
+    role = urlunsplit(few._replace(netloc=f"few:few@{few.netloc.split('@')[-1]}"))
+    chosen = replace(OPTIONS, where="lang = 'de'")
+    try:
+        assert len(read(docs_url, chosen, keyset=keyset, **{"query": None, **asked})) == 5000
+        assert len(read(role, chosen, keyset=keyset, query=None, table="docs")) == 5000
+    finally:
+        with at(docs_url) as own:
+            own.execute("DROP OWNED BY few; DROP ROLE few")
+
+
+@pytest.mark.parametrize("keyset", [False, True])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select id, body, lang from docs -- all of it",
+        "select id, body, lang from docs; -- all of it",
+        "select id, body, lang from docs ; /* all; of it */ ;\n",
+        "-- first\nselect id, body, lang /* ' */ from docs where body <> ';--' -- it's all",
+        "select id, body, lang from docs where body <> '-- no comment'",
+    ],
+)
+def test_a_comment_at_the_end_swallows_nothing(any_url: str, query: str, keyset: bool) -> None:
+    for where in (None, "lang = 'de'", "lang = 'de' -- only these"):
+        found = read(any_url, replace(OPTIONS, where=where), query=query, keyset=keyset)
+        assert len(found) == (5000 if where else 25_000)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "attach database '{}' as e",
+        "vacuum into '{}'",
+        "select 1 as id, 'x' as body; attach database '{}' as e",
+        "pragma journal_mode = wal",
+        "pragma query_only = off",
+        "create temp table t (id, body)",
+        "begin immediate",
+        "delete from docs returning id, body",
+        "select load_extension('{}') as id, 'x' as body",
+    ],
+)
+@pytest.mark.parametrize("keyset", [False, True])
+def test_sqlite_is_asked_nothing_but_a_select(
+    lite: str, tmp_path: Path, query: str, keyset: bool
+) -> None:
+    with pytest.raises(BadSource):
+        read(lite, query=query.format(tmp_path / "left.db"), keyset=keyset)
+    assert [path.name for path in tmp_path.iterdir()] == ["docs.db"]
+    assert len(read(lite)) == 25_000
+
+
+@pytest.mark.parametrize("name", ["nosuch.db", "file:nosuch.db?uri=true&mode=rwc"])
+def test_a_file_of_sqlite_that_is_not_there_is_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadSource, match=r"no file nosuch\.db"):
+        read(f"sqlite:///{name}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_of_sqlite_that_is_none_is_named_and_not_quoted(lite: str) -> None:
+    query = "select 1 as id, cast(x'6869e9' as text) as body, cast(x'e9' as text) as lang"
+    with pytest.raises(BadSource) as caught:
+        read(lite, query=query)
+    assert caught.value.lines == ("line 1: body is not UTF-8: byte 0xe9 at offset 2",)
+    (found,) = read(lite, query=query.replace("cast(x'6869e9' as text)", "'fine'"))
+    assert found.payload == {"text": "fine"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:p@SECRET@127.0.0.1:1/d",
+        "postgresql://u:p@SEC/RET@127.0.0.1:1/d",
+        "mysql+pymysql://u:@SECRET@127.0.0.1:1/d",
+        "postgresql://u:p/x@SECRET@127.0.0.1:1/d",
+    ],
+)
+def test_a_password_with_an_at_sign_is_not_shown_in_part(url: str) -> None:
+    with pytest.raises(UsageError, match="%40") as caught:
+        read(url)
+    assert "SEC" not in str(caught.value)
+
+
+def test_a_query_that_is_only_a_comment_is_none() -> None:
+    with pytest.raises(UsageError, match="holds no statement"):
+        place_of(Asked("postgresql://h/d", " -- select 1"))
+
+
+def test_a_whole_float_is_the_key_of_its_integer(docs_url: str, lite: str) -> None:
+    assert [r.key for r in read(docs_url, query="select 1::float8 as id, 'x' as body")] == ["1"]
+    assert [r.key for r in read(docs_url, query="select 1.00 as id, 'x' as body")] == ["1"]
+    assert [r.key for r in read(lite, query="select 1.0 as id, 'x' as body")] == ["1"]
+
+
+def test_a_server_that_lets_nobody_in_does_answer(docs_url: str) -> None:
+    parts = urlsplit(docs_url)
+    nobody = urlunsplit(parts._replace(netloc=f"nobody@{parts.netloc.split('@')[-1]}"))
+    with pytest.raises(BadSource):
+        read(nobody)
+
+
+def test_a_role_whose_time_is_up_is_told_so(docs_url: str) -> None:
+    limited = f"{docs_url}{'&' if '?' in docs_url else '?'}options=-c%20statement_timeout%3D50"
+    query = "select id, body from docs where pg_sleep(5) is not null"
+    with pytest.raises(BadSource, match=r"statement timeout.*is it the statement_timeout") as told:
+        read(limited, query=query)
+    assert "does not answer" not in str(told.value)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import redis
 
-from tests.processes import Processes, until
+from tests.processes import Processes
+from tests.waiting import until
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/none"
 

@@ -12,8 +12,9 @@ from celery.result import AsyncResult
 from app import clock
 from app.errors import Abandoned
 from tests.integration.worker.conftest import BROKERS
-from tests.processes import Processes, until
+from tests.processes import Processes
 from tests.rig import MakeRig
+from tests.waiting import until
 
 
 @pytest.mark.parametrize("stack", BROKERS, indirect=True)

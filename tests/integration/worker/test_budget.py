@@ -9,8 +9,9 @@ import time
 import pytest
 
 from app.domain.inference import rough_tokens
-from tests.processes import Processes, until
+from tests.processes import Processes
 from tests.rig import MakeRig
+from tests.waiting import until
 
 BUDGET = 1000
 

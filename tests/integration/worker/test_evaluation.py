@@ -14,8 +14,9 @@ import pytest
 
 from app.domain.fingerprint import fingerprint
 from app.services.submission import JobRequest, Submitted
-from tests.processes import Processes, until
+from tests.processes import Processes
 from tests.rig import MakeRig, Rig
+from tests.waiting import until
 
 GSM8K = Path(__file__).parents[4] / "shared" / "data" / "gsm8k_test.jsonl"
 MUTANTS = Path(__file__).parents[2] / "acceptance" / "mutants"

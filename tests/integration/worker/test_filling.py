@@ -6,7 +6,7 @@ import threading
 
 from app.errors import DatabaseUnavailable
 from app.worker.filling import Filling
-from tests.processes import until
+from tests.waiting import until
 
 
 def test_it_rings_while_any_chunk_is_at_work_and_then_stops() -> None:

@@ -14,8 +14,9 @@ from celery.exceptions import TaskRevokedError
 from app import clock
 from app.domain.throttle.values import PolicySettings
 from app.storage.request_store import RequestStore
-from tests.processes import Processes, until, watched
+from tests.processes import Processes, watched
 from tests.rig import MakeRig
+from tests.waiting import until
 
 SECRET = "the prompt that nobody else may read"
 
@@ -50,7 +51,10 @@ def test_any_celery_producer_gets_its_answer(
 
     assert reply["completion_tokens"] == 16
     assert len(reply["text"].split()) > 3
-    row = rig().rows(
+    one = rig()
+    done = "SELECT count(*) FROM interactive_requests WHERE state = 'done'"
+    until(lambda: one.one(done) == 1, 10, "the row's end, which is written with others")
+    row = one.rows(
         "SELECT id, state, submitted_at <= started_at, started_at <= first_token_at,"
         " first_token_at <= finished_at, completion_tokens FROM interactive_requests"
     )

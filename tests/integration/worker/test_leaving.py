@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -16,16 +15,17 @@ from typing import Any
 import pytest
 
 from app.errors import Abandoned, EndpointTimeout
-from app.services.leases import Leases
-from tests.processes import Processes, until
+from app.services.people.keeping import Keeping
+from tests.processes import Processes
 from tests.rig import MakeRig, Rig
 from tests.served import Served, serving
+from tests.waiting import until
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Served]:
-    """An engine at a quarter of its pace: an answer of 800 tokens takes forty seconds."""
-    with serving("--places", "8", "--speed", "0.25", "--ledger") as served:
+    """An engine at a twentieth of its pace: an answer of 800 tokens takes minutes."""
+    with serving("--places", "8", "--speed", "0.05", "--ledger") as served:
         yield served
 
 
@@ -64,27 +64,26 @@ def outcome(one: Rig, request_id: str) -> tuple[str, str | None]:
     return tuple(rows[0]) if rows else ("unknown", None)  # type: ignore[return-value]
 
 
-def hung_up(one: Rig) -> int:
+def ended(one: Rig) -> list[str]:
+    """How the calls ended, as the endpoint saw it."""
     outcomes = one.endpoint.ledger()["outcomes"]
-    return sum(each["count"] for each in outcomes if each["outcome"] == "hung_up")
+    return [each["outcome"] for each in outcomes for _ in range(each["count"])]
 
 
 def test_a_streaming_call_is_closed_when_its_caller_goes(one: Rig, app: Any) -> None:
     sent = ask(app)
     streams = "SELECT count(*) FROM interactive_requests WHERE first_token_at IS NOT NULL"
     until(lambda: one.one(streams) == 1, 15, "the first token")
-    began = time.monotonic()
     assert one.wiring.interactive.cancel(uuid.UUID(sent.id)) == "running"
 
-    until(lambda: hung_up(one) == 1, 15, "the end of the connection")
-    assert time.monotonic() - began < (15 if "CI" in os.environ else 1.5)  # Of forty.
+    until(lambda: ended(one) == ["hung_up"], 15, "the end of the connection")
     with pytest.raises(Abandoned):
-        sent.get(timeout=5)
+        sent.get(timeout=60)
     assert outcome(one, sent.id) == ("failed", "abandoned")
 
 
 def test_who_leaves_the_line_is_never_sent(one: Rig, app: Any) -> None:
-    one.endpoint.order({"kind": "delay", "delay_s": 3, "path": "chat"})
+    one.endpoint.order({"kind": "hang", "path": "chat"})
     first = ask(app)
     until(lambda: one.endpoint.ledger()["requests"] == 1, 10, "the first call")
     second = ask(app)
@@ -92,7 +91,7 @@ def test_who_leaves_the_line_is_never_sent(one: Rig, app: Any) -> None:
     assert one.wiring.interactive.cancel(uuid.UUID(second.id)) == "queued"
 
     with pytest.raises(Abandoned, match="dropped unstarted"):
-        second.get(timeout=5)
+        second.get(timeout=60)
     assert outcome(one, second.id) == ("dropped", "abandoned")
     one.wiring.interactive.cancel(uuid.UUID(first.id))
     until(lambda: outcome(one, first.id)[0] == "failed", 15, "the first one's end")
@@ -105,20 +104,22 @@ def test_a_request_that_is_taken_back_before_it_comes_is_dropped_as_it_comes(
     task_id = uuid.uuid4()
     assert one.wiring.interactive.cancel(task_id) is None
     with pytest.raises(Abandoned, match="dropped unstarted"):
-        ask(app, task_id).get(timeout=10)
+        ask(app, task_id).get(timeout=60)
     row = one.rows("SELECT state, error_code, pool, model FROM interactive_requests")
     assert row == [("dropped", "abandoned", "main", "fake-chat")]
     assert one.endpoint.ledger()["requests"] == 0
 
 
 def test_a_deadline_that_passes_in_the_line_is_said_and_nothing_is_sent(one: Rig, app: Any) -> None:
-    one.endpoint.order({"kind": "delay", "delay_s": 9, "path": "chat"})
-    ask(app)
+    one.endpoint.order({"kind": "hang", "path": "chat"})
+    first = ask(app)
     until(lambda: one.endpoint.ledger()["requests"] == 1, 10, "the first call")
     late = ask(app, deadline_s=0.5)
     with pytest.raises(EndpointTimeout, match="dropped unstarted"):
-        late.get(timeout=8)
+        late.get(timeout=60)
     assert outcome(one, late.id) == ("dropped", "timeout")
+    one.wiring.interactive.cancel(uuid.UUID(first.id))
+    until(lambda: outcome(one, first.id)[0] == "failed", 15, "the first one's end")
     assert one.endpoint.ledger()["requests"] == 1
 
 
@@ -136,33 +137,36 @@ def test_ctrl_c_takes_the_question_back(one: Rig, app: Any, processes: Processes
     signal.signal(signal.SIGINT, before)
     until(lambda: one.endpoint.ledger()["requests"] == 1, 15, "the call")
     asking.send_signal(signal.SIGINT)
-    _out, said = asking.communicate(timeout=30)
+    _out, said = asking.communicate(timeout=120)
 
     assert "Traceback" not in said
-    until(lambda: hung_up(one) == 1, 15, "the end of the connection")
-    ended = "SELECT state, error_code FROM interactive_requests"
-    until(lambda: one.rows(ended) == [("failed", "abandoned")], 10, "the row's end")
+    until(lambda: ended(one) == ["hung_up"], 15, "the end of the connection")
+    stands = "SELECT state, error_code FROM interactive_requests"
+    until(lambda: one.rows(stands) == [("failed", "abandoned")], 10, "the row's end")
 
 
 def test_without_the_look_nobody_notices_that_a_caller_went(
     rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mutant: the lease thread does not look."""
+    """The mutant: the lane does not look."""
     import threading
 
     from app import clock
     from app.domain.inference import ChatRequest, Message
     from app.domain.requests import NewRequest
 
-    monkeypatch.setattr(Leases, "look", lambda *_: None)
+    async def blind(_: Keeping) -> None:
+        pass
+
+    monkeypatch.setattr(Keeping, "look", blind)
     one = rig(batch={"heartbeat_s": 0.3})
-    one.endpoint.order({"kind": "delay", "delay_s": 2, "path": "chat"})
+    one.endpoint.order({"kind": "delay", "delay_s": 1.5, "path": "chat"})
     request = NewRequest(uuid.uuid4(), "main", "chat", "fake-chat", clock.now())
     asked = ChatRequest("fake-chat", (Message("user", "hello"),), 4)
     person = threading.Thread(target=one.wiring.interactive.run, args=(request, asked))
     person.start()
     until(lambda: one.endpoint.ledger()["requests"] == 1, 5, "the call")
     one.wiring.interactive.cancel(request.id)
-    person.join(10)
-    assert hung_up(one) == 0
+    person.join(60)
+    assert ended(one) == ["ok"]
     assert outcome(one, str(request.id)) == ("done", None)

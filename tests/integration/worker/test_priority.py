@@ -12,8 +12,9 @@ from kombu import Connection, Queue
 from app import clock
 from app.worker.queues import broker_priority
 from tests.integration.worker.conftest import BROKERS
-from tests.processes import Processes, until
+from tests.processes import Processes
 from tests.rig import MakeRig, Rig
+from tests.waiting import until
 
 PRIORITIES = random.Random(7).sample(range(10), 10)
 

@@ -13,8 +13,9 @@ from standardwebhooks.webhooks import Webhook
 from app.domain.schedules import Missed, Overlap, Rule
 from app.storage.database import database_now
 from tests.hooked import hooked
-from tests.processes import Processes, until
+from tests.processes import Processes
 from tests.rig import MakeRig
+from tests.waiting import until
 
 SECRET = "whsec_" + "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 

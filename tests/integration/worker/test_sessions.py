@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from app.services.submission import JobRequest
-from tests.processes import Processes, until
+from tests.processes import Processes
 from tests.rig import MakeRig, Texts
+from tests.waiting import until
 
 HELD = """
     SELECT count(*) FROM pg_stat_activity

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from typing import Any
 
 import pytest
+from redis.connection import Connection
 
 from app.domain.routing import EndpointSpec
 from app.worker.assembly import make
 from app.worker.queues import refusal
-from tests.processes import Processes, until, watched
+from tests.processes import Processes, watched
 from tests.rig import MakeRig, Rig
+from tests.waiting import until
 
 
 def ringing(one: Rig, processes: Processes) -> Any:
@@ -71,16 +72,16 @@ def test_on_term_a_worker_hands_its_chunk_back_and_goes(processes: Processes, ri
     ringing(one, processes)
     one.endpoint.order({"kind": "delay", "delay_s": 0.5, "path": "embeddings"})
     worker = processes.worker("batch").ready()
-    job = one.submit([f"text number {n}" for n in range(500)]).job
+    # Of a hundred calls each.
+    job = one.submit([f"text number {n}" for n in range(4000)], chunk_items=1000).job
     one.wiring.ringing.ring("main")
     until(lambda: one.progress(job.id).done > 0, 20, "the first checkpoint")
-    began = time.monotonic()
     worker.send(signal.SIGTERM)
-    worker.process.wait(15)
+    worker.process.wait(60)
 
-    assert time.monotonic() - began < 5
-    assert one.one("SELECT count(*) FROM chunks WHERE state = 'leased'") == 0
-    assert one.rows("SELECT DISTINCT crashes, attempt FROM chunks") == [(0, 0)]
+    assert one.progress(job.id).done > 0
+    # Each was handed back in the middle, none taken to its end.
+    assert one.rows("SELECT DISTINCT state, crashes, attempt FROM chunks") == [("ready", 0, 0)]
 
 
 def test_a_killed_workers_chunks_are_back_as_soon_as_it_is(
@@ -88,18 +89,20 @@ def test_a_killed_workers_chunks_are_back_as_soon_as_it_is(
 ) -> None:
     one = rig()
     ringing(one, processes)
-    one.endpoint.order({"kind": "delay", "delay_s": 0.3, "path": "embeddings"})
+    # Two calls are never answered, nor counted: the third of chunk 1 and the first of chunk 6.
+    one.endpoint.order({"kind": "hang", "path": "embeddings", "text": "number 25"})
     worker = processes.worker("batch").ready()
     job = one.submit([f"text number {n}" for n in range(500)]).job
     one.wiring.ringing.ring("main")
-    until(lambda: one.progress(job.id).done > 0, 20, "the first checkpoint")
+    until(lambda: one.progress(job.id).done == 500 - 30 - 50, 20, "all that can be done")
     worker.send(signal.SIGKILL)
-    assert one.progress(job.id).in_flight > 0
+    assert one.progress(job.id).in_flight == 2
+    one.endpoint.client.delete(f"{one.endpoint.root}/faults")
 
     processes.worker("batch").ready()
     until(lambda: one.progress(job.id).done == 500, 30, "the job")
     ledger = one.endpoint.ledger()
-    assert ledger["inputs"] <= 500 + 8 * 10  # the micro-batches in flight at the kill
+    assert ledger["inputs"] == 500, "what was answered before the kill is not asked for again"
 
 
 def test_two_beats_and_two_control_workers_decide_once_a_tick(
@@ -116,16 +119,14 @@ def test_two_beats_and_two_control_workers_decide_once_a_tick(
     )
     first.ready()
     second.ready()
-    until(lambda: one.one("SELECT count(*) FROM throttle_decisions") > 0, 15, "a decision")
-    time.sleep(6)
+    decided = "SELECT count(*) FROM throttle_decisions"
+    until(lambda: one.one(decided) >= 6, 15, "six decisions")
     gaps = one.rows(
-        "SELECT extract(epoch FROM computed_at - lag(computed_at) OVER (ORDER BY computed_at))"
-        " FROM throttle_decisions"
+        "SELECT extract(epoch FROM computed_at - lag(computed_at) OVER (ORDER BY computed_at)),"
+        " (SELECT max(version) FROM throttle_limits) FROM throttle_decisions"
     )
-    seconds = [float(gap) for (gap,) in gaps if gap is not None]
-    assert len(seconds) >= 3
-    assert min(seconds) >= 0.5
-    assert one.one("SELECT max(version) FROM throttle_limits") == len(seconds) + 1
+    assert min(float(gap) for gap, _ in gaps if gap is not None) >= 0.5
+    assert {version for _, version in gaps} == {len(gaps)}
 
 
 @pytest.mark.parametrize("arguments", [(), ("-Q", "batch,interactive")])
@@ -133,7 +134,7 @@ def test_a_worker_of_several_queues_is_refused_with_the_right_commands(
     processes: Processes, arguments: tuple[str, ...]
 ) -> None:
     refused = processes.celery("worker", *arguments, name="shared")
-    assert refused.process.wait(30) == 2
+    assert refused.process.wait(120) == 2
     assert "celery -A app worker -P threads -Q batch" in refused.said
     assert "Traceback" not in refused.said
 
@@ -151,18 +152,28 @@ def test_a_misspelt_queue_or_setting_stops_the_start(processes: Processes) -> No
         "no queue 'batc'; known queues: interactive, batch, control"
     )
     wrong = processes.celery(*("worker", "-Q", "batch"), name="wrong", GIVEWAY_THROTTLE__TICKS="2")
-    assert wrong.process.wait(30) == 2
+    assert wrong.process.wait(120) == 2
     assert "GIVEWAY_THROTTLE__TICK_S" in wrong.said
     assert "Traceback" not in wrong.said
 
 
-def test_a_bell_without_a_broker_costs_less_than_a_second(rig: MakeRig) -> None:
+def test_a_bell_without_a_broker_costs_less_than_a_second(
+    rig: MakeRig, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = rig(broker={"url": "redis://127.0.0.1:1/0"})
     app = make(one.wiring)
     one.submit(["a text"])
-    began = time.monotonic()
+    knocks: list[float] = []
+    connect = Connection._connect
+
+    def knock(self: Connection) -> Any:
+        knocks.append(self.socket_connect_timeout)
+        return connect(self)
+
+    monkeypatch.setattr(Connection, "_connect", knock)
     assert one.wiring.ringing.ring("main") == 0
-    assert time.monotonic() - began < 1
+    assert len(knocks) == 2
+    assert max(knocks) <= 1.0  # Seconds, where nobody even refuses.
     app.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import typer
@@ -124,3 +125,32 @@ def test_without_a_stack_a_command_says_how_to_get_one() -> None:
 
     assert (ran.code, ran.out) == (1, "")
     assert ran.err.startswith("giveway: no database is known: start the stack with `giveway up`")
+
+
+@pytest.mark.parametrize("place", ["/proc/foo", "file/deep", "file"])
+def test_a_place_that_cannot_be_used_is_no_bug_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("in the way")
+    for words in (
+        ("up", "--detach", "--data", place),
+        ("up", "--data", place),
+        ("demo", "--output", place),
+        ("status", "--data", place),
+        ("down", "--data", place),
+    ):
+        ran = giveway(*words)
+        assert "bug" not in ran.err, (words, ran.err)
+        if words[0] in ("up", "demo"):
+            assert (ran.code, place in ran.err) == (2, True), (words, ran.err)
+
+
+def test_an_error_of_the_system_without_a_place_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "bug" in failing(monkeypatch, OSError(9, "Bad file descriptor")).err
+    told = failing(monkeypatch, PermissionError(13, "Permission denied", "/root/x"))
+    assert told == Ran(
+        2,
+        "",
+        "giveway: /root/x cannot be used: Permission denied; name another place, or free this\n",
+    )

@@ -14,7 +14,7 @@ from app.cli.main import PANELS, build
 from tests.commands import giveway
 
 HEAVY = ("sqlalchemy", "psycopg", "celery", "kombu", "numpy", "pydantic", "httpx2", "uvicorn")
-ALONE = {"up", "down", "status", "demo", "simulate", "simulated-endpoint", "config"}
+ALONE = {"up", "down", "restart", "status", "demo", "simulate", "simulated-endpoint", "config"}
 """Commands that need no wiring, or are told about it in their own way."""
 WITHOUT_JSON = {("metrics",), ("scaling", "agent"), ("scaling", "join")}
 """Commands that run until they are stopped, or write what Prometheus reads."""

@@ -62,3 +62,19 @@ def test_colours_begin_anew_after_the_last():
     chart = line_chart("t", "", 1, [(str(n), [1]) for n in range(10)])
 
     assert [line.colour for line in chart.lines] == [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]
+
+
+def test_a_value_without_neighbours_is_a_dot():
+    (line,) = line_chart("t", "", 4, [("a", [5, None, 1, 1])]).lines
+    assert line.dots == [(80.0, 0.0)]
+    (line,) = line_chart("t", "", 1, [("a", [10])]).lines
+    assert line.dots == [(320.0, 0.0)]
+
+
+def test_two_scales_share_one_time_axis():
+    chart = line_chart("t", " ms", 2, [("people", [500, 400])], right=(" items/s", [("b", [3, 4])]))
+    people, batch = chart.lines
+    assert [tick.says for tick in chart.ticks] == ["0 ms", "250 ms", "500 ms"]
+    assert [tick.says for tick in chart.right_ticks] == ["0 items/s", "2.5 items/s", "5 items/s"]
+    assert (people.last, batch.last) == ("400 ms", "4 items/s")
+    assert people.colour != batch.colour

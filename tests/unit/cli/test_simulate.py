@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from app.cli import simulate as command
-from app.errors import ConfigError, MissingPart, UnknownName
+from app.errors import ConfigError, MissingPart, UnknownName, UsageError
 from app.simulation import oracle, workloads
 
 FACE = {
@@ -75,7 +75,7 @@ def test_a_table_a_picture_and_three_signs(app: typer.Typer, tmp_path: Path) -> 
         (["--workloads", "rush"], UnknownName, "no workload 'rush'; known: poisson1"),
         (["--workloads", " , "], ConfigError, "--workloads names nothing"),
         (["--workloads", "poisson1", "--fault", "fire"], UnknownName, "no fault 'fire'"),
-        (["--workloads", "poisson1", "--chart", "a.jpg"], ConfigError, "a .png or an .svg"),
+        (["--workloads", "poisson1", "--chart", "a.jpg"], UsageError, "a .png or .svg"),
     ],
 )
 def test_wrong_words_are_refused_before_anything_runs(

@@ -24,6 +24,7 @@ EVERYTHING: dict[str, Any] = {
     "max_batch_tokens": 700,
     "connect_timeout_s": 1.5,
     "max_input_tokens": 512,
+    "max_request_bytes": 2_000_000,
     "requests_per_minute": 60,
     "tokens_per_minute": 9_000,
     "input_price": 0.5,

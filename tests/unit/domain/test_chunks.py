@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.domain.chunks import Bury, Rearm, Seqs, Split, after_crash, chunk_size, halves
+from app.domain.chunks import Bury, Rearm, Seqs, Split, after_crash, chunk_size, halves, paced_size
 
 
 def all_of(seqs: Seqs) -> list[int]:
@@ -59,3 +59,22 @@ def test_a_poison_item_is_cornered_in_logarithmic_time(size: int, data: st.DataO
                 here = left if poison in all_of(left) else right
                 splits += 1
     assert splits <= size.bit_length()
+
+
+@pytest.mark.parametrize(
+    ("items_per_s", "total", "size"),
+    [
+        (None, 300_000, 512),  # Nothing is known of such jobs.
+        (25.6, 300_000, 512),
+        (300.0, 300_000, 6000),  # 20 s at that pace.
+        (300.0, 64_000, 2000),  # Eight places have four chunks each.
+        (300.0, 1_000, 512),  # A small job keeps its chunks.
+        (9000.0, 3_000_000, 10_000),
+        (0.2, 300_000, 4),  # Slow items: fewer of them, not four minutes.
+        (0.001, 300_000, 1),
+    ],
+)
+def test_a_chunk_is_twenty_seconds_of_work_where_the_pace_is_known(
+    items_per_s: float | None, total: int, size: int
+) -> None:
+    assert paced_size(512, items_per_s, 20.0, total, 8) == size

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+from datetime import UTC, datetime
+
 import pytest
+from standardwebhooks.webhooks import Webhook
 
 from app.domain.retry import RetryPolicy
-from app.domain.webhooks import Again, GiveUp, Heard, after_attempt, is_private
+from app.domain.webhooks import Again, GiveUp, Heard, after_attempt, is_private, signing_key
 
+NOW = datetime(2026, 11, 30, tzinfo=UTC)
 POLICY = RetryPolicy(max_attempts=8, base_s=5.0)
 
 
@@ -56,3 +61,49 @@ def test_a_receiver_may_ask_for_more_time_and_not_for_a_year() -> None:
 )
 def test_which_addresses_are_inside(address: str, inside: bool) -> None:
     assert is_private(address) is inside
+
+
+KEY = base64.b64encode(bytes(range(24))).decode()
+LONG = base64.b64encode(bytes(range(32))).decode()
+
+
+@pytest.mark.parametrize(
+    ("secret", "key"),
+    [
+        (f"whsec_{KEY}", bytes(range(24))),
+        (f"whsec_{LONG}", bytes(range(32))),
+        (f"whsec_{LONG.rstrip('=')}", bytes(range(32))),
+    ],
+)
+def test_a_secret_is_whsec_and_base64(secret: str, key: bytes) -> None:
+    assert signing_key(secret) == key
+    assert Webhook(key).sign("m", NOW, "x") == Webhook(secret).sign("m", NOW, "x")
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "",
+        "whsec_",
+        f"v1,whsec_{KEY}",
+        f" whsec_{KEY}",
+        f"whsec_{KEY} ",
+        f"whsec_{KEY}\n",
+        f"whsec_{KEY[:16]}\n{KEY[16:]}",
+        f'"whsec_{KEY}"',
+        f"whsec_whsec_{KEY}",
+        f"WHSEC_{KEY}",
+        f"whsec_{KEY[:16]} {KEY[16:]}",
+        f"whsec_{KEY}=x",
+        f"whsec_{LONG}{LONG}",
+        "whsec_" + base64.b64encode(bytes(23)).decode(),
+        "whsec_" + base64.urlsafe_b64encode(b"\xff" * 24).decode(),
+        "whsec_correct horse battery staple for ever",
+        "whsec_" + "ü" * 32,
+        KEY,
+        "correcthorsebatterystapleforever",
+        bytes(range(24)).hex(),
+    ],
+)
+def test_what_is_no_secret_is_none(secret: str) -> None:
+    assert signing_key(secret) is None

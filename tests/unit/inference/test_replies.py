@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.domain.inference import ChatRequest, Message, Usage
-from app.inference.replies import SoFar, Streamed, chat_reply
+from app.inference.streaming import SoFar, Streamed
 
 ASKED = ChatRequest("m", (Message("user", "hello"),))
 
@@ -25,7 +25,7 @@ ASKED = ChatRequest("m", (Message("user", "hello"),))
 )
 def test_an_ending_that_could_not_be_stored_is_none(said: object, kept: str | None) -> None:
     value = {"choices": [{"message": {"content": "hi"}, "finish_reason": said}]}
-    assert chat_reply(value, ASKED).finish_reason == kept
+    assert Streamed(ASKED).whole(value).finish_reason == kept
 
 
 def piece(**delta: str) -> dict[str, Any]:

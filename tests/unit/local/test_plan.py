@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from app.errors import ConfigError
-from app.local.choices import Choices, FlowerChoice, choose
+from app.local.choices import Choices, FlowerChoice, choose, rechoose
 from app.local.options import StackOptions
-from app.local.plan import plan
+from app.local.plan import change, plan
 from app.local.postgres import PostgresServer
 from app.local.valkey import ValkeyServer
 from app.settings import EndpointSettings, PoolSettings, Settings
@@ -41,6 +41,15 @@ def test_everything_is_there_when_nothing_is_configured():
         "postgres", "valkey", "migrations", "simulated",
         "interactive", "batch", "control", "beat", "flower",
     ]  # fmt: skip
+
+
+def test_there_are_as_many_interactive_workers_as_the_settings_say():
+    stack = _planned(Settings(interactive={"processes": 3}))
+    people = [name for name in _names(stack) if name.startswith("interactive")]
+    assert people == ["interactive", "interactive-2", "interactive-3"]
+    nodes = {argv[argv.index("-n") + 1] for argv in (_spec(stack, one).argv for one in people)}
+    assert nodes == {f"{one}@giveway-{EMBEDDED.stack_id}" for one in people}
+    assert all("-Q" in _spec(stack, one).argv for one in people)
 
 
 def test_each_worker_has_one_queue_a_stable_name_and_its_threads():
@@ -144,3 +153,29 @@ def test_flower_is_left_out_when_it_is_not_wanted_and_never_runs_with_a_password
     )
     with pytest.raises(ConfigError, match="no comma"):
         choose(comma, StackOptions(tmp_path))
+
+
+def test_changed_settings_start_anew_who_reads_them_and_leave_the_servers():
+    settings = Settings(pools=(PoolSettings(name="main", total=5),))
+    found = change(_planned(), _planned(settings))
+    names = [spec.name for spec in found.anew]
+    # Its places are the pool's.
+    assert names == [
+        "migrations", "simulated", "interactive", "batch", "control", "beat", "flower",
+    ]  # fmt: skip
+    assert found.gone == ()
+
+
+def test_endpoints_that_come_end_the_simulated_one():
+    real = EndpointSettings(name="gpu", base_url="http://gpu:8000/v1", models=("m",))
+    chosen = rechoose(Settings(endpoints=(real,)), OPTIONS, EMBEDDED)
+    found = change(_planned(), plan(Settings(endpoints=(real,)), OPTIONS, chosen))
+    assert chosen.endpoint_port is None
+    assert found.gone == ("simulated",)
+
+
+def test_a_server_that_comes_or_goes_needs_a_stop_and_a_start():
+    for name in ("database", "broker"):
+        url = {"database": "postgresql://h/d", "broker": "redis://h/0"}[name]
+        with pytest.raises(ConfigError, match=rf"\[{name}\] url has come or gone; giveway down"):
+            rechoose(Settings(**{name: {"url": url}}), OPTIONS, EMBEDDED)

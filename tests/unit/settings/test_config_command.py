@@ -36,7 +36,24 @@ def test_right_settings_are_summed_up() -> None:
         "pools": ["a", "b"],
         "endpoints": [],
         "faults": [],
+        "warnings": [],
     }
+
+
+def test_a_key_that_is_not_set_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("giveway.toml").write_text(
+        '[[endpoints]]\nname = "paid"\nbase_url = "http://h/v1"\nmodels = ["m"]\n'
+        'api_key_env = "PAID_KEY"\n'
+    )
+    monkeypatch.delenv("PAID_KEY", raising=False)
+    code, _, said = run("check")
+    told = json.loads(run("check", "--json")[1])
+
+    assert (code, told["ok"]) == (0, True)
+    assert said == f"warning: {told['warnings'][0]}\n"
+    assert "endpoint 'paid': the variable PAID_KEY (its api_key_env) is not set here" in said
+    monkeypatch.setenv("PAID_KEY", "k")
+    assert run("check")[2] == ""
 
 
 def test_without_a_file_it_says_so() -> None:

@@ -82,7 +82,25 @@ def test_bytes_that_are_no_text_are_named_by_their_row(tmp_path: Path) -> None:
 
     with pytest.raises(BadSource) as caught:
         records(path)
-    assert caught.value.lines == ("line 2: not UTF-8: byte 0xe9 at offset 3",)
+    assert caught.value.lines == ("line 2: text is not UTF-8: byte 0xe9 at offset 3",)
+
+
+def test_a_time_that_cannot_be_kept_is_named_where_somebody_asked_for_it(tmp_path: Path) -> None:
+    days = pyarrow.array([0, 3_700_000], pyarrow.date32())  # the second in the year 12100
+    table = pyarrow.table({"id": ["a", "b"], "text": ["x", "y"], "day": days, "lang": ["de", "de"]})
+    path = written(tmp_path, table)
+
+    assert len(records(path, ReadOptions("id", "text", where='lang == "de"'))) == 2
+    assert records(path, ReadOptions("id", fields={"on": "day"}, lenient=True)) == [
+        Record(1, "a", {"on": "1970-01-01"})
+    ]
+    for options in (
+        ReadOptions("id", fields={"on": "day"}),
+        ReadOptions("id", "text", where="day is string"),
+    ):
+        with pytest.raises(BadSource) as caught:
+            records(path, options)
+        assert caught.value.lines == ("line 2: day is a date32[day] that cannot be kept exactly",)
 
 
 def test_a_text_in_a_binary_column_is_read_as_text(tmp_path: Path) -> None:
@@ -149,7 +167,7 @@ def test_without_the_package_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = written(tmp_path, pyarrow.table({"id": ["a"], "text": ["x"]}))
-    monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
 
     with pytest.raises(MissingPart, match=r"giveway\[parquet\]"):
         records(path)

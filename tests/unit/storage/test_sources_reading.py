@@ -57,6 +57,35 @@ def test_fields_take_values_as_they_are(tmp_path: Path) -> None:
     assert next(iter(read(path, options))).payload == {"question": "why", "numbers": [1, None]}
 
 
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        ("1", "1"),
+        ("1.0", "1"),
+        ("1e3", "1000"),
+        ("-0.0", "0"),
+        ("1e15", "1000000000000000"),
+        ("1.50", "1.5"),
+        ("-2.25", "-2.25"),
+        ('"1.0"', "1.0"),
+    ],
+)
+def test_a_whole_number_is_one_key_however_it_is_written(
+    tmp_path: Path, written: str, key: str
+) -> None:
+    path = a_file(tmp_path, f'{{"id": {written}, "text": "x"}}')
+
+    assert list(read(path, IDS)) == [(1, key, {"text": "x"})]
+
+
+def test_null_is_an_empty_text(tmp_path: Path) -> None:
+    path = a_file(tmp_path, '{"id": "a", "text": null}', '{"id": "b", "text": " "}')
+    reading = read(path, IDS)
+
+    assert [record.payload for record in reading] == [{"text": ""}, {"text": ""}]
+    assert reading.report.blank == 2
+
+
 def test_without_chosen_fields_the_payload_is_the_whole_record(tmp_path: Path) -> None:
     path = a_file(tmp_path, '{"id": 1, "q": "why"}')
 
@@ -66,7 +95,6 @@ def test_without_chosen_fields_the_payload_is_the_whole_record(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ('{"id": "b", "text": null}', "text is null, not text"),
         ('{"id": "b", "text": 5}', "text is a number, not text"),
         ('{"id": "b", "text": ["x"]}', "text is an array, not text"),
         ('{"id": "b"}', "no field 'text'"),
@@ -75,6 +103,7 @@ def test_without_chosen_fields_the_payload_is_the_whole_record(tmp_path: Path) -
         ('{"id": true, "text": "x"}', "id is true or false; an id is text or a number"),
         ('{"id": {}, "text": "x"}', "id is an object; an id is text or a number"),
         ('{"id": " ", "text": "x"}', "id is empty"),
+        ('{"id": NaN, "text": "x"}', "id is not a number; an id is text or a number"),
         ('{"id": "a", "text": "x"}', "the id 'a' is on line 1 too"),
         (
             '{"id": 123456789012345678901, "text": "x"}',

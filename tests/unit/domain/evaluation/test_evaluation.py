@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 
 from app.domain.evaluation.comparing import compared, mcnemar, paired_bootstrap
+from app.domain.evaluation.equivalence import equivalence, tango
 from app.domain.evaluation.intervals import of_mean, of_rate
 from app.domain.evaluation.runs import RunItem, Standing, item_of
 from app.domain.evaluation.summary import refusal, shortfalls, summarised
 
 
-def done(key: str, content: str = "c", **scores: Any) -> RunItem:
+def done(key: str, content: str | None = None, **scores: Any) -> RunItem:
     """An item with scores: a number, a list of repeats, or a state."""
     plain = {name: _plain(given) for name, given in scores.items()}
-    return item_of(key, content, "done", None, plain)
+    return item_of(key, content or f"content of {key}", "done", None, plain)
 
 
 def _plain(given: Any) -> list[dict[str, Any]]:
@@ -158,6 +159,23 @@ class TestComparing:
         )
         assert (found.common, found.changed, found.metrics["m"].n) == (1, 1, 1)
 
+    def test_a_file_in_another_order_is_matched_by_what_its_items_are(self) -> None:
+        first = [done(str(n), f"q{n}", m=float(n % 2)) for n in range(6)]
+        second = [done(str(5 - n), f"q{n}", m=float(n % 2)) for n in range(6)]
+        found = compared(first, second, {"m": True})
+        assert (found.common, found.changed, found.is_whole) == (6, 0, True)
+        assert found.metrics["m"].flips == ()
+
+    def test_rows_with_the_same_content_are_one_item_and_count_once(self) -> None:
+        many = [done(f"a{n}", "same", m=1.0) for n in range(50)]
+        fewer = [done(f"a{n}", "same", m=0.0) for n in range(50)]
+        found = compared([*many, done("b", m=1.0)], [*fewer, done("b", m=1.0)], {"m": True})
+        assert (found.common, found.clusters) == (51, 2)
+        one = found.metrics["m"]
+        assert (one.n, one.lost, one.difference) == (2, 1, -0.5)
+        assert one.p is not None
+        assert one.p > 0.05
+
     def test_scores_between_are_compared_by_a_paired_bootstrap(self) -> None:
         chance = np.random.default_rng(2)
         before = chance.random(120)
@@ -177,3 +195,55 @@ class TestComparing:
         chance = np.random.default_rng(11)
         found = [paired_bootstrap(chance.normal(0, 1, 40)) for _ in range(100)]
         assert sum(p is not None and p < 0.05 for p in found) <= 12
+
+
+class TestEquivalence:
+    def test_tangos_test_agrees_with_the_likelihood_worked_out_otherwise(self) -> None:
+        """Against a numeric search for the constrained maximum."""
+        for given, p in [
+            ((3, 5, 100, 0.05), 0.0160641),
+            ((10, 2, 200, 0.02), 0.8917755),
+            ((0, 0, 50, 0.05), 0.0523787),
+            ((40, 30, 1000, 0.02), 0.1195736),
+        ]:
+            assert tango(*given) == pytest.approx(p, abs=1e-6)
+
+    def test_no_flip_among_few_items_shows_nothing_and_among_many_does(self) -> None:
+        words = []
+        for n in (20, 400):
+            found = compared(run(*[1.0] * n), run(*[1.0] * n), {"m": True}, {"m": 0.02})
+            one = found.metrics["m"].equivalence
+            assert one is not None
+            words.append(one.word)
+        assert words == ["not shown", "equivalent"]
+
+    def test_better_is_no_worse_and_not_equivalent(self) -> None:
+        before = [0.0] * 100 + [1.0] * 100
+        after = [0.0] * 80 + [1.0] * 120
+        found = compared(run(*before), run(*after), {"m": True}, {"m": 0.02}).metrics["m"]
+        assert found.equivalence is not None
+        assert (found.equivalence.word, found.equivalence.test) == ("no worse", "tost_tango")
+
+    def test_scores_between_are_tested_over_items_and_not_over_repeats(self) -> None:
+        """Repeats of ten items are ten clusters: more of them prove no more."""
+        few = [[1.0, 0.0], [1.0, 1.0]] * 5
+        many = [[1.0, 0.0] * 50, [1.0, 1.0] * 50] * 5
+        after = [[0.0, 1.0], [1.0, 0.0]] * 5
+        more = [[0.0, 1.0] * 50, [1.0, 0.0] * 50] * 5
+        found = [
+            compared(run(*a), run(*b), {"m": True}, {"m": 0.3}).metrics["m"].equivalence
+            for a, b in ((few, after), (many, more))
+        ]
+        assert found[0] == found[1]
+        assert found[0] is not None
+        assert found[0].test == "tost_t"
+
+    def test_at_the_margin_itself_it_is_shown_about_once_in_twenty(self) -> None:
+        chance = np.random.default_rng(4)
+        draws = [chance.multinomial(400, [0.05, 0.03, 0.92]) for _ in range(400)]
+        shown = sum(tango(int(lost), int(won), 400, 0.02) < 0.05 for lost, won, _ in draws)
+        assert 8 <= shown <= 34
+
+    def test_all_changes_alike_say_nothing_of_chance(self) -> None:
+        found = equivalence(np.asarray([0.1, 0.1, 0.1]), 0.2, binary=False)
+        assert (found.p, found.word) == (None, "not shown")

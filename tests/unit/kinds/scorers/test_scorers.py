@@ -49,6 +49,17 @@ def test_the_expected_text_itself_is_wholly_right_and_nothing_is_wholly_wrong(na
         ("paris", "Paris", {"ignore_case": True}, 1.0),
         ("Paris!", "paris", {"ignore_punctuation": True}, 1.0),
         ("cafe\u0301", "caf\u00e9", {}, 1.0),
+        ("1,000", "1000", {"ignore_punctuation": True}, 1.0),
+        ("the U.S.", "The US", {"ignore_punctuation": True}, 1.0),
+        ("“don’t”", "dont", {"ignore_punctuation": True}, 1.0),
+        ("3.5", "35", {"ignore_punctuation": True}, 0.0),
+        ("-5", "5", {"ignore_punctuation": True}, 0.0),
+        ("C++", "C", {"ignore_punctuation": True}, 0.0),
+        ("👍", "👎", {"ignore_punctuation": True}, 0.0),
+        ("👍", "", {"ignore_punctuation": True}, 0.0),
+        ("?", "!", {"ignore_punctuation": True}, 0.0),
+        ("की", "का", {"ignore_punctuation": True}, 0.0),
+        ("", "", {"ignore_punctuation": True}, 1.0),
     ],
 )
 def test_exact(answer: str, expected: str, options: dict[str, Any], value: float) -> None:
@@ -71,7 +82,7 @@ def test_a_pattern_that_backtracks_without_end_holds_nobody_up() -> None:
     began = time.monotonic()
     score = scored("regex", "a" * 40 + "b", None, pattern="(a|a)+$", timeout_s=0.2)
     assert score.code == "regex_timeout"
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20  # It would take years.
 
 
 @pytest.mark.parametrize(
@@ -80,6 +91,23 @@ def test_a_pattern_that_backtracks_without_end_holds_nobody_up() -> None:
         ("The cat sat", "a cat", 2 / 3),  # by hand: 1 shared of 2 and 1, articles left out
         ("dog", "cat", 0.0),
         ("cat cat", "cat", 2 / 3),
+        ("1,000", "1000", 1.0),
+        ("U.S.", "US", 1.0),
+        ("don't", "dont", 1.0),
+        ("well-known", "wellknown", 1.0),
+        ("well-known", "well known", 0.0),
+        ("The Cat!", "a cat", 1.0),
+        ("Ann a Bell", "Ann Bell", 1.0),
+        ("👍", "👎", 0.0),
+        ("👍", "", 0.0),
+        ("", "👍", 0.0),
+        ("👍", "👍", 1.0),
+        ("yes 👍", "yes 👎", 0.5),
+        ("!", "?", 0.0),
+        ("the", "a", 0.0),
+        ("", "", 1.0),
+        ("की", "का", 0.0),
+        ("$5", "5", 1.0),
     ],
 )
 def test_f1_as_squad_counts(answer: str, expected: str, value: float) -> None:
@@ -94,6 +122,14 @@ def test_f1_as_squad_counts(answer: str, expected: str, value: float) -> None:
         ("Police killed the gunman.", "the gunman police killed", 0.5),
         ("one two three four", "four three two one", 0.25),
         ("Hello, World! It's 3.5 km", "hello world it is 3 5 km", 0.8571428571428571),
+        # Where that one sees nothing at all, since it is made for English.
+        ("👍", "👎", 0.0),
+        ("👍", "", 0.0),
+        ("👍", "👍", 1.0),
+        ("!", "?", 0.0),
+        ("", "", 1.0),
+        ("की", "का", 0.0),
+        ("très bon", "tres bon", 0.5),
     ],
 )
 def test_rouge_l_agrees_with_the_reference(answer: str, expected: str, value: float) -> None:
@@ -121,6 +157,20 @@ SCHEMA = {"type": "object", "required": ["a"], "properties": {"a": {"type": "int
     [
         ('{"a": 1}', 1.0),
         ('```json\n{"a": 1}\n```', 1.0),
+        ('```json {"a": 1}```', 1.0),
+        ('```json{"a": 1}```', 1.0),
+        ('``` {"a": 1} ```', 1.0),
+        ('```{"a": 1}```', 1.0),
+        ('`{"a": 1}`', 1.0),
+        ('~~~json\r\n{"a": 1}\r\n~~~', 1.0),
+        ('````json title="x"\n{"a": 1}\n````', 1.0),
+        ('```json\n{"a": 1}', 0.0),
+        ('```json {"a": 1}``` and more', 0.0),
+        ('{"a": 1, "b": NaN}', 0.0),
+        ('{"a": 1, "b": [Infinity]}', 0.0),
+        ('{"a": 1, "b": -Infinity}', 0.0),
+        ('{"a": ' + "9" * 5_000 + "}", 0.0),
+        ('{"a": 1, "b": "NaN"}', 1.0),
         ('{"a": "1"}', 0.0),
         ('Sure! {"a": 1}', 0.0),
         ("[" * 100_000, 0.0),
@@ -130,6 +180,11 @@ def test_json_has_to_be_all_of_the_answer_and_fit(answer: str, value: float) -> 
     assert scored("json_schema", answer, None, schema=SCHEMA).value == value
     assert scored("json_schema", answer, SCHEMA).value == value
     assert scored("json_schema", answer, json.dumps(SCHEMA)).value == value
+
+
+@pytest.mark.parametrize("word", ["true", "null", "5", '"x"'])
+def test_a_value_by_itself_is_json_in_a_fence_of_one_line_too(word: str) -> None:
+    assert scored("json_schema", f"```{word}```", True).value == 1.0
 
 
 def test_a_schema_that_is_none_is_refused_and_one_elsewhere_never_fetched() -> None:
