@@ -87,13 +87,13 @@ def test_up_tells_how_to_reach_it_and_hides_the_passwords(at_kept, kept):
     assert f"the stack on {data} is ready (pid {status['supervisor']['pid']})" in said
     assert "postgresql://giveway:***@127.0.0.1" in said
     secrets = [(data / "secrets" / name).read_text() for name in ("postgres", "valkey")]
-    shown = giveway("status", "--json", "--show-secrets").stdout
+    shown = at_kept("status", "--json", "--show-secrets").stdout
     with psycopg.connect(json.loads(shown)["database_url"]) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     for secret in secrets:
-        assert secret not in said + giveway("status", "--json").stdout + giveway("status").stdout
+        assert secret not in said + at_kept("status", "--json").stdout + at_kept("status").stdout
         assert secret in shown
-        assert secret in giveway("status", "--show-secrets").stdout
+        assert secret in at_kept("status", "--show-secrets").stdout
 
 
 def test_status_is_one_document_with_every_process(at_kept):
