@@ -217,7 +217,7 @@ def test_mutant_whose_retries_are_counted_twice_is_seen(
     mutant = lease_store._SHRINK.text.replace("items - :count", "items")
     monkeypatch.setattr(lease_store, "_SHRINK", text(mutant))
     one = rig()
-    one.endpoint.order({"kind": "status", "status": 500, "remaining": 1})
+    one.endpoint.order({"kind": "status", "status": 500, "remaining": 2})  # The probe's, too.
     job_id = one.submit(NEW[:50]).job.id
     one.wiring.execution.run(job_id)
     looked = Looked(one, job_id)

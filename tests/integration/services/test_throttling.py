@@ -220,6 +220,6 @@ def test_batch_calls_are_timed_and_people_few_are_spoken_for_by_them(rig: MakeRi
 
 def test_a_failed_call_is_noted_with_its_code(rig: MakeRig) -> None:
     one = rig(pools=SMALL)
-    one.endpoint.order({"kind": "status", "status": 500, "remaining": 1})
+    one.endpoint.order({"kind": "status", "status": 500, "remaining": 2})  # The probe's, too.
     one.wiring.execution.run(one.submit([f"text {n}" for n in range(10)]).job.id)
     assert one.rows("SELECT error_code, items FROM batch_calls") == [("server_error", 10)]
