@@ -22,18 +22,18 @@ IN_FLIGHT = 7 * 64
 MUTANTS = Path(__file__).parent / "mutants"
 
 
-def begin(one: Stack, key: str, folder: Path) -> None:
+def begin(one: Stack, key: str, folder: Path, items: int = ITEMS) -> None:
     """A job with a collection of its own, which has its key's name."""
-    one.submit(documents(folder / "docs.jsonl", ITEMS), key, collection=key)
+    one.submit(documents(folder / "docs.jsonl", items), key, collection=key)
 
 
-def wait_in_the_midst(one: Stack, key: str, step: int, steps: int) -> None:
-    """Until this step of the way is done; a kill after the end of the job would show nothing."""
-    one.wait_done(key, step * ITEMS // (2 * steps))
-    assert one.done(key) < ITEMS
+def wait_in_the_midst(one: Stack, key: str, count: int, items: int = ITEMS) -> None:
+    """Until `count` items are done; a kill after the end of the job would show nothing."""
+    one.wait_done(key, count)
+    assert one.done(key) < items
 
 
-def all_there_and_none_twice(one: Stack, key: str, kills: int) -> None:
+def all_there_and_none_twice(one: Stack, key: str, kills: int, items: int = ITEMS) -> None:
     job = one.wait_completed(key)
     ledger = one.endpoint.ledger()
     vectors = (
@@ -41,19 +41,22 @@ def all_there_and_none_twice(one: Stack, key: str, kills: int) -> None:
         f" WHERE c.name = '{key}'"
     )
     results = f"SELECT count(*) FROM results r JOIN jobs j ON j.id = r.job_id WHERE key = '{key}'"
-    assert (job["state"], job["done"], job["failed"]) == ("completed", ITEMS, 0)
-    assert one.query(vectors) == ITEMS
-    assert one.query(results) == ITEMS
-    assert ledger["distinct_inputs"] == ITEMS
-    assert ledger["inputs"] <= ITEMS + kills * IN_FLIGHT
+    assert (job["state"], job["done"], job["failed"]) == ("completed", items, 0)
+    assert one.query(vectors) == items
+    assert one.query(results) == items
+    assert ledger["distinct_inputs"] == items
+    assert ledger["inputs"] <= items + kills * IN_FLIGHT
 
 
 def each_is_killed_in_turn(one: Stack, folder: Path, names: list[str]) -> None:
-    begin(one, "each", folder)
-    for step, name in enumerate(names, start=1):
-        wait_in_the_midst(one, "each", step, len(names))
+    """Each in the midst of a job of its own: how soon it is back is the machine's matter."""
+    for name in names:
+        key = f"kill-{name}"
+        one.endpoint.calm()
+        begin(one, key, folder, ITEMS // 4)
+        wait_in_the_midst(one, key, ITEMS // 16, ITEMS // 4)
         one.kill(name)
-    all_there_and_none_twice(one, "each", kills=len(names))
+        all_there_and_none_twice(one, key, kills=1, items=ITEMS // 4)
 
 
 def test_each_process_is_killed_in_turn_and_the_job_completes(
@@ -76,7 +79,7 @@ def test_a_flushed_broker_is_no_loss(shared: Stack, tmp_path: Path) -> None:
 
     begin(shared, "flushed", tmp_path)
     for step in range(1, 4):
-        wait_in_the_midst(shared, "flushed", step, 3)
+        wait_in_the_midst(shared, "flushed", step * ITEMS // 6)
         with redis.Redis.from_url(shared.state.addresses.broker_url) as client:
             client.flushall()
     all_there_and_none_twice(shared, "flushed", kills=0)
@@ -84,7 +87,7 @@ def test_a_flushed_broker_is_no_loss(shared: Stack, tmp_path: Path) -> None:
 
 def test_everything_is_killed_at_once_and_started_again(shared: Stack, tmp_path: Path) -> None:
     begin(shared, "at-once", tmp_path)
-    wait_in_the_midst(shared, "at-once", 1, 1)
+    wait_in_the_midst(shared, "at-once", ITEMS // 2)
     shared.kill_all()
     shared.up()
     all_there_and_none_twice(shared, "at-once", kills=1)
@@ -97,7 +100,7 @@ def test_mutant_that_does_not_skip_finished_items_pays_twice(
     one = stack(PYTHONPATH=str(MUTANTS / "no_skip"))
     begin(one, "mutant", tmp_path)
     for step in range(1, 4):
-        wait_in_the_midst(one, "mutant", step, 3)
+        wait_in_the_midst(one, "mutant", step * ITEMS // 6)
         one.kill("batch")
     with pytest.raises(AssertionError):
         all_there_and_none_twice(one, "mutant", kills=3)

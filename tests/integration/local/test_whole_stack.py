@@ -80,29 +80,6 @@ def test_every_process_is_up_and_named(data):
     assert found["pools"][0]["name"] == "main"
 
 
-SENDER = """
-import sys
-from celery import Celery
-app = Celery("yours", broker=sys.argv[1], backend=sys.argv[1])
-kwargs = {"model": "fake-chat", "prompt": "where is parcel 4711?", "max_tokens": 8}
-sent = app.send_task("giveway.interactive.chat", kwargs=kwargs, queue="interactive")
-print(sent.get(timeout=60)["text"])
-"""
-
-
-def test_requests_that_are_over_leave_no_prompt_on_disk(data):
-    broker = json.loads(giveway(data, "status", "--json", "--show-secrets").stdout)["broker_url"]
-    asked = giveway(data, "ask", "where is parcel 4711?", "--model", "fake-chat")
-    assert asked.returncode == 0, asked.stderr
-    sent = subprocess.run(
-        [sys.executable, "-c", SENDER, broker], capture_output=True, text=True, check=False
-    )
-    assert sent.returncode == 0, sent.stderr
-
-    files = [path for path in data.rglob("*") if path.is_file()]
-    assert [path for path in files if b"parcel 4711" in path.read_bytes()] == []
-
-
 def test_celerys_own_commands_meet_the_running_stack(data, tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GIVEWAY_")}
     code = "import app; print(app.celery.conf.broker_url)"
@@ -144,6 +121,31 @@ def test_a_restart_takes_up_changed_settings_and_loses_nothing(data):
     finally:
         config.unlink(missing_ok=True)
         assert giveway(data, "restart").returncode == 0
+
+
+SENDER = """
+import sys
+from celery import Celery
+app = Celery("yours", broker=sys.argv[1], backend=sys.argv[1])
+kwargs = {"model": "fake-chat", "prompt": "where is parcel 4711?", "max_tokens": 8}
+sent = app.send_task("giveway.interactive.chat", kwargs=kwargs, queue="interactive")
+print(sent.get(timeout=60)["text"])
+"""
+
+
+def test_requests_that_are_over_leave_no_prompt_on_disk(data):
+    asked = giveway(data, "ask", "where is parcel 4711?", "--model", "fake-chat")
+    assert asked.returncode == 0, asked.stderr
+    sent = subprocess.run(
+        [sys.executable, "-c", SENDER, running_state(data).addresses.broker_url],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert sent.returncode == 0, sent.stderr
+
+    files = [path for path in data.rglob("*") if path.is_file()]
+    assert [path for path in files if b"parcel 4711" in path.read_bytes()] == []
 
 
 def test_flower_asks_for_the_password_that_status_points_to(data):

@@ -51,7 +51,7 @@ def database(migrated_url: str) -> Iterator[Database]:
             {"job_id": 1, "worker": "w", "endpoint": "e", "lease_s": 60.0, "fresh": True},
             "ix_chunks_ready",
         ),
-        (limit_store._OCCUPANCY, {"pool": "main"}, "ix_chunks_leased"),
+        (limit_store.OCCUPANCY, {"pool": "main"}, "ix_chunks_leased"),
         (limit_store._RANK, {"pool": "main", "job_id": 1, "no": 15000}, "ix_chunks_leased"),
         (turn_store._CANDIDATES, {"pool": "main", "most": 8}, "ix_chunks_ready"),
         (turn_store._IN_FLIGHT, {"job_id": 1, "pool": "main"}, "ix_chunks_leased"),

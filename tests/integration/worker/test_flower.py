@@ -23,9 +23,9 @@ from tests.processes import Processes, Started, until, watched
 from tests.rabbitmq import free_port, rabbitmq_at, rabbitmq_missing
 from tests.rig import MakeRig, Rig
 
-KEPT = 200
-"""Of the 20,000 tasks that are kept; so the night has a hundredth of its ticks too."""
-TICKS = 12 * 3600 * 36 // 10 // 100
+KEPT = 100
+"""Of the 20,000 tasks that are kept; so the night has a two-hundredth of its ticks too."""
+TICKS = 12 * 3600 * 36 // 10 // 200
 WORD = "a-password"
 
 

@@ -195,6 +195,7 @@ def test_flower_sees_ids_and_numbers_and_never_a_text(processes: Processes, rig:
     assert [e["done"] for e in events if e["type"] == "task-progress"] == [10, 20, 30, 40, 50]
     received = next(event for event in events if event["type"] == "task-received")
     assert received["name"] == "giveway.batch.embed"
-    assert received["kwargs"] == "{'job': 1, 'kind': 'embed'}"
+    facts = "'key': 'job', 'kind': 'embed', 'job': 1, 'chunk': 1, 'items': 50, 'attempt': 0"
+    assert received["kwargs"] == f"{{{facts}, 'endpoint': 'sim'}}"
     result = next(result for result in results(events) if "'done': 50" in result)
     assert "'done': 50, 'failed': 0, 'tokens': " in result
