@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.client import people
-from app.errors import Unavailable
+from app.errors import BrokerUnavailable
 from app.worker import doorbell, reaching
 from tests.commands import giveway
 from tests.freezing import Freezing, freezing
@@ -82,12 +81,13 @@ def test_whoever_submits_is_back_at_once_and_the_job_is_there(
     assert one.one("SELECT state FROM jobs WHERE key = 'k'") == "ready"
 
 
-def test_whoever_asks_is_told_within_the_time_given(one: Rig, broker: Freezing) -> None:
-    asked = {"prompt": "Say something.", "model": "fake-chat"}
+def test_a_command_that_waits_for_answers_says_that_there_are_none(
+    one: Rig, broker: Freezing
+) -> None:
     broker.freeze()
 
-    def ask() -> None:
-        with pytest.raises(Unavailable):
-            people.ask(one.wiring, asked, 1.0)
+    def wait() -> None:
+        with pytest.raises(BrokerUnavailable), reaching.celery_that_answers(one.wiring):
+            pass
 
-    assert took_s(ask) < 2 * MOST_S
+    assert took_s(wait) < MOST_S
