@@ -1,4 +1,4 @@
-"""The register of known faults: the tests that hold each row of the two tables of PITFALLS.md.
+"""The register of known faults: the tests that hold each row of the three tables of PITFALLS.md.
 
 A row is (what goes wrong, in our words; the tests, as `path under tests/::name`). `GAPS` names
 what a row promises and nothing does yet, `INSTEAD` what does not apply to us.
@@ -398,6 +398,87 @@ MODELS: tuple[Row, ...] = (
     ),
 )
 
+_LANE = "integration/services/test_lane.py"
+_BLAME = "integration/services/test_blame.py"
+_INCOMING = "unit/inference/test_incoming.py"
+_FLOWER = "integration/worker/test_flower.py"
+_LEAVING = "integration/worker/test_leaving.py"
+
+SEEN: tuple[Row, ...] = (
+    _row(
+        "people wait in our own lane",
+        f"{_LANE}::test_a_lone_request_is_one_round_trip_and_its_end_another",
+        f"{_LANE}::test_a_hundred_a_second_take_no_more_than_a_round_trip_each",
+        f"{_LANE}::test_those_who_come_together_are_one_group_of_two_round_trips_at_most",
+        f"{_LANE}::test_who_waits_costs_looks_and_not_a_lock_each",
+        "integration/services/test_lane_storm.py"
+        "::test_who_rush_in_at_once_get_no_more_than_the_places_and_mutants_do",
+    ),
+    _row(
+        "one input stops its job and slows people",
+        f"{_BLAME}::test_one_poisonous_item_fails_with_its_code_and_the_others_are_done",
+        f"{_BLAME}::test_mutant_that_always_blames_the_endpoint_never_ends_and_holds_up_everybody",
+        f"{_BLAME}::test_an_outage_in_the_middle_of_a_job_counts_no_attempt",
+        "acceptance/test_measures.py"
+        "::test_two_poisonous_items_fail_alone_and_neither_their_job_nor_people_notice",
+    ),
+    _row(
+        "an error kept as an answer",
+        f"{_INCOMING}::test_an_error_in_a_200_is_its_true_code_wherever_it_comes",
+        f"{_INCOMING}::test_what_has_no_text_is_no_success",
+        f"{_INCOMING}::test_any_json_ends_in_an_answer_or_in_a_code",
+    ),
+    _row(
+        "a broken stream passes for a whole one",
+        f"{_WIRE}::test_broken_streams_are_told_apart",
+        f"{_LANE}::test_an_error_of_a_stream_is_raised_where_it_is_listened_to",
+    ),
+    _row("SDKs raise on keep-alives"),
+    _row(
+        "streams over a broker",
+        f"{_LANE}::test_an_answer_is_streamed_as_it_comes",
+    ),
+    _row(
+        "a caller who hung up keeps the model busy",
+        f"{_LANE}::test_who_hangs_up_has_the_call_closed_and_the_place_freed",
+        f"{_LEAVING}::test_a_streaming_call_is_closed_when_its_caller_goes",
+        f"{_LEAVING}::test_who_leaves_the_line_is_never_sent",
+        f"{_LEAVING}::test_without_the_look_nobody_notices_that_a_caller_went",
+    ),
+    _row("one line breaks the reader of a batch file"),
+    _row("a create that is sent again is doubled"),
+    _row("lines in no file after a cancel"),
+    _row("a large upload kills the process"),
+    _row("the seventh tab hangs"),
+    _row("a page takes minutes at a million rows"),
+    _row(
+        "Flower forgets last night",
+        f"{_FLOWER}::test_after_a_night_the_jobs_chunks_are_on_the_first_page",
+        f"{_FLOWER}::test_mutant_whose_ticks_tell_of_themselves_forgets_the_evening",
+    ),
+    _row(
+        "a frozen broker holds a command",
+        "integration/worker/test_frozen_broker.py"
+        "::test_whoever_submits_is_back_at_once_and_the_job_is_there",
+        "integration/worker/test_frozen_broker.py"
+        "::test_a_command_that_waits_for_answers_says_that_there_are_none",
+    ),
+    _row(
+        "another program declared the queue first",
+        "integration/worker/test_other_apps.py"
+        "::test_what_readme_shows_works_before_our_workers_are_there_and_after",
+        "integration/worker/test_other_apps.py"
+        "::test_a_queue_that_others_declared_otherwise_is_used_as_it_is_and_told",
+    ),
+    _row(
+        "a metric reads another number than the answer",
+        "unit/kinds/scorers/test_final_number.py"
+        "::test_the_number_is_the_one_that_a_reader_takes_from_it",
+        "unit/kinds/scorers/test_final_number.py"
+        "::test_what_cannot_be_read_is_invalid_and_never_another_number",
+    ),
+)
+
 INSTEAD: dict[str, str] = {
     "a provider's batch that hides its errors": (
         "no batch API of a provider is used, so there are no two files to read; held instead: the "
@@ -407,5 +488,15 @@ INSTEAD: dict[str, str] = {
 }
 """What a row asks for and we have no use of, and what is held in its place."""
 
-GAPS: dict[str, str] = {}
+_NO_FRONT = "there is no HTTP front yet"
+
+GAPS: dict[str, str] = {
+    "SDKs raise on keep-alives": _NO_FRONT,
+    "one line breaks the reader of a batch file": _NO_FRONT,
+    "a create that is sent again is doubled": _NO_FRONT,
+    "lines in no file after a cancel": _NO_FRONT,
+    "a large upload kills the process": _NO_FRONT,
+    "the seventh tab hangs": "there is no page yet",
+    "a page takes minutes at a million rows": "there is no page yet",
+}
 """What a row promises and nothing does yet, by the row's words."""
