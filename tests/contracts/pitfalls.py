@@ -101,7 +101,7 @@ CELERY: tuple[Row, ...] = (
     _row(
         "the broker is wiped or restarted",
         f"{_SURVIVAL}::test_a_flushed_broker_is_no_loss",
-        f"{_COMPOSE}::test_a_queue_is_never_evicted_and_outlives_a_restart",
+        f"{_COMPOSE}::test_a_queue_is_never_evicted_and_what_people_ask_is_on_no_disk",
         "integration/local/test_bare.py::test_the_broker_is_empty_and_asks_for_a_password",
     ),
     _row(
