@@ -33,8 +33,11 @@ class Served:
         answer = self.client.post(f"{self.root}/faults", json=list(faults))
         assert answer.status_code == 200, answer.text
 
-    def calm(self) -> None:
+    def order_none(self) -> None:
         self.client.delete(f"{self.root}/faults")
+
+    def calm(self) -> None:
+        self.order_none()
         self.client.post(f"{self.root}/ledger/reset")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -43,7 +44,12 @@ def serving(one: Stack) -> int:
 def servers(one: Stack) -> list[int]:
     """Processes of the stack that serve an added endpoint."""
     family = psutil.Process(one.pids()["scaling"]).children(recursive=True)
-    return [p.pid for p in family if "app.inference.simulated" in p.cmdline()]
+    found = []
+    for process in family:
+        with suppress(psutil.NoSuchProcess):  # It ended just now; a zombie counts as such, too.
+            if "app.inference.simulated" in process.cmdline():
+                found.append(process.pid)
+    return found
 
 
 def test_a_queue_of_ten_times_the_capacity_scales_out_and_idleness_in_and_no_request_fails(

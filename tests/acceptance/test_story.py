@@ -122,12 +122,12 @@ def test_flower_finds_a_job_and_keeps_its_history(shared: Stack, tmp_path: Path)
         return flower(one, "/api/tasks?limit=1000")
 
     def of_job() -> list[dict[str, Any]]:
-        wanted = f"'job': {job['id']}"
+        wanted = f"'job': {job['id']},"
         return [task for task in tasks().values() if wanted in (task["kwargs"] or "")]
 
     until(lambda: len(of_job()) >= 4, 20, "Flower's view of the job")
     assert {task["name"] for task in of_job()} == {"giveway.batch.embed"}
-    searched = flower(one, "/api/tasks?limit=1000&search=nightly-1")
+    searched = flower(one, "/api/tasks?limit=1000&search=in-flower")
     assert set(searched) == {task["uuid"] for task in of_job()}
     searched = flower(one, f"/api/tasks?limit=1000&search=kwargs:job={job['id']}")
     assert set(searched) == {task["uuid"] for task in of_job()}

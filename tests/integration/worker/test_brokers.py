@@ -83,5 +83,5 @@ def test_a_revoked_request_is_not_sent_and_a_terminated_one_is_closed(
     app.control.revoke(running.id, terminate=True)
     with pytest.raises(Abandoned):
         running.get(timeout=30)
-    assert stands(running) == ("failed", "abandoned")
+    until(lambda: stands(running) == ("failed", "abandoned"), 20, "the row's end")
     assert one.endpoint.ledger()["requests"] == 1
