@@ -118,19 +118,8 @@ class LimitStore:
         override: int | None,
         deadline_places: int | None = None,
     ) -> None:
-        """Write the limit and the decision, with exactly the arguments and result of `decide`."""
-        self._tx.execute(
-            _SET_LIMIT,
-            {
-                "pool": pool,
-                "value": decision.limit,
-                "reason": decision.reason,
-                "pressure": decision.pressure,
-                "state": _json(decision.state.to_json()),
-                "computed_at": now,
-                "valid_until": decision.state.valid_until,
-            },
-        )
+        """Write the decision, with exactly the arguments and result of `decide`, and then the limit,
+        whose row is locked from there on."""
         arguments = {
             "state": before.to_json(),
             "reading": None if reading is None else reading.to_json(),
@@ -150,6 +139,18 @@ class LimitStore:
                 arguments=arguments,
                 result=decision.to_json(),
             )
+        )
+        self._tx.execute(
+            _SET_LIMIT,
+            {
+                "pool": pool,
+                "value": decision.limit,
+                "reason": decision.reason,
+                "pressure": decision.pressure,
+                "state": _json(decision.state.to_json()),
+                "computed_at": now,
+                "valid_until": decision.state.valid_until,
+            },
         )
 
     def set_override(self, pool: str, value: int, for_s: float, reason: str | None) -> bool:
