@@ -17,6 +17,7 @@ from app.worker.observer import TaskProgress
 class _Publishing(Celery):
     """An app none of whose publishing waits for ever, whoever of Celery opens the connection."""
 
+    amqp_cls = "app.worker.connections:OwnAMQP"
     publishing: dict[str, float]
 
     def connection_for_write(self, url: str | None = None, **kwargs: Any) -> Any:

@@ -310,9 +310,7 @@ def test_a_claim_that_cannot_succeed_takes_no_lock(
                 assert claim(tx, job, pool, "w#1", 60) == NotNow(why)
 
 
-def test_a_claim_is_four_round_trips(
-    rig: MakeRig, migrated_url: str
-) -> None:
+def test_a_claim_is_four_round_trips(rig: MakeRig, migrated_url: str) -> None:
     """Look; lock and count, lease, the job's turn."""
     with trips(migrated_url) as relay:
         one = rig(database={"url": relay.url, "connections": 5})
