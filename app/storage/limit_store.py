@@ -118,8 +118,8 @@ class LimitStore:
         override: int | None,
         deadline_places: int | None = None,
     ) -> None:
-        """Write the decision, with exactly the arguments and result of `decide`, and the limit last:
-        from then on its row is locked."""
+        """Write the decision, with exactly the arguments and result of `decide`, and last the
+        limit: from then on its row is locked."""
         arguments = {
             "state": before.to_json(),
             "reading": None if reading is None else reading.to_json(),
