@@ -1,7 +1,8 @@
-"""Claiming: lock the pool, count with a fresh snapshot, then lease the chunk."""
+"""Claiming: look, lock the pool, count with a fresh snapshot, then lease the chunk."""
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
@@ -18,11 +19,12 @@ from app.domain.routing import (
     room,
 )
 from app.domain.sharing import Candidate
-from app.services.pools import Pool, current
+from app.services.pools import Pool, standing_as, tuned
 from app.services.pools.now import PoolState, at_endpoints
-from app.services.rates import with_budget_left
+from app.services.rates import at_rest, budgets_spent
 from app.storage.lease_store import LeaseStore
-from app.storage.limit_store import LimitStore, Occupancy
+from app.storage.limit_store import Occupancy
+from app.storage.pool_store import PoolSeen, PoolStore
 from app.storage.turn_store import TurnStore
 
 
@@ -61,35 +63,53 @@ class NotNow:
 def claim(tx: Connection, job: Job, pool: Pool, worker: str, lease_s: float) -> Claimed | NotNow:
     """Lease a chunk of `job` if the limit, the pool's total and an endpoint have room.
 
-    The limit row is locked in its own statement; counts are made after it, so that any number of
-    claimers together never pass the limit.
+    It is looked first whether one could be had, and only then is the limit row locked: people wait
+    for that lock. Counts are made again after it, so that any number of claimers together never
+    pass the limit.
     """
-    limits = LimitStore(tx)
-    row = limits.lock(pool.name)
-    if row is None:
+    store = PoolStore(tx)
+    seen = store.look(pool.name, job.id)
+    if seen is None:
         return NotNow("no_limit_row")
-    occupancy = limits.occupancy(pool.name)
-    now = PoolState(current(tx, pool, row), row, occupancy)
-    if occupancy.batch_total >= now.limit:
-        return NotNow("limit")
-    if now.is_full:
-        return NotNow("total")
-    pool = with_budget_left(tx, now.pool)
-    cap = job.max_in_flight
-    if cap is not None and TurnStore(tx).in_flight(job.id, pool.name) >= cap:
-        return NotNow("job_cap")
-    places = places_for(job, pool, occupancy)
-    if not places:
-        return NotNow("endpoints")
+    resting = budgets_spent(tx, as_seen(pool, seen))
+    found = _places(tx, job, pool, seen, resting)
+    if not isinstance(found, NotNow):
+        found = _places(tx, job, pool, store.locked(pool.name, job.id), resting)
+    if isinstance(found, NotNow):
+        return found
     leases = LeaseStore(tx)
-    for choice in places:
+    for choice in found:
         # What failed at one endpoint goes to another while there is one.
-        fresh = len(places) > 1
+        fresh = len(found) > 1
         lease = leases.claim(job.id, worker, choice.spec.name, lease_s, fresh=fresh)
         if lease is not None:
             TurnStore(tx).served(job.id)
             return Claimed(lease, job, choice)
     return NotNow("nothing_ready")
+
+
+def as_seen(pool: Pool, seen: PoolSeen) -> Pool:
+    """`pool` as it was seen: what is tuned, endpoints added at run time, and everyone's health."""
+    return standing_as(tuned(pool, seen.row.tuned), seen.standing)
+
+
+def _places(
+    tx: Connection, job: Job, pool: Pool, seen: PoolSeen, resting: Set[str]
+) -> list[Choice] | NotNow:
+    """Where a chunk could be leased by what was seen of the pool; NotNow: nowhere."""
+    pool = as_seen(pool, seen)
+    now = PoolState(pool, seen.row, seen.occupancy)
+    if seen.occupancy.batch_total >= now.limit:
+        return NotNow("limit")
+    if now.is_full:
+        return NotNow("total")
+    cap = job.max_in_flight
+    if cap is not None and TurnStore(tx).in_flight(job.id, pool.name) >= cap:
+        return NotNow("job_cap")
+    places = places_for(job, at_rest(pool, resting), seen.occupancy)
+    if not places:
+        return NotNow("endpoints")
+    return places if seen.is_ready else NotNow("nothing_ready")
 
 
 def places_for(job: Job | Candidate, pool: Pool, occupancy: Occupancy) -> list[Choice]:

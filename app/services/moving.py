@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 from sqlalchemy import Connection
 
 from app.domain.routing import Choice, answers_for, batch_roles, chosen
 from app.errors import LeaseLost
-from app.services.claiming import Claimed
-from app.services.pools import Pool, current
+from app.services.claiming import Claimed, as_seen
+from app.services.pools import Pool
 from app.services.pools.now import at_endpoints
-from app.services.rates import with_budget_left
+from app.services.rates import at_rest, budgets_spent
 from app.storage.lease_store import LeaseStore
-from app.storage.limit_store import LimitStore
+from app.storage.pool_store import PoolSeen, PoolStore
 
 
 def stays(claimed: Claimed, model: str) -> Claimed | None:
@@ -26,25 +27,35 @@ def stays(claimed: Claimed, model: str) -> Claimed | None:
 def moved(tx: Connection, claimed: Claimed, pool: Pool, model: str) -> Claimed | None:
     """The lease at an endpoint that answers for `model`; None: none of them has room now.
 
-    The pool's limit row is locked and the places are counted after it, as in a claim, so that no
-    endpoint is ever given more than it takes. The pool's own count stays as it is: the lease gives
-    up one place and takes another. Raises LeaseLost.
+    It is looked first, and then the pool's limit row is locked and the places are counted after it,
+    as in a claim, so that no endpoint is ever given more than it takes. The pool's own count stays
+    as it is: the lease gives up one place and takes another. Raises LeaseLost.
     """
-    limits = LimitStore(tx)
-    row = limits.lock(pool.name)
-    if row is None:
+    store = PoolStore(tx)
+    seen = store.look(pool.name, claimed.job.id)
+    if seen is None:
         return None
-    pool = with_budget_left(tx, current(tx, pool, row))
-    choice = chosen(
-        model,
-        pool.endpoints,
-        pool.health,
-        at_endpoints(pool, limits.occupancy(pool.name)),
-        roles=batch_roles(claimed.job.failover, model, pool.endpoints, pool.health),
-        trickle=True,
-    )
+    resting = budgets_spent(tx, as_seen(pool, seen))
+    choice = _chosen(claimed, pool, seen, resting, model)
+    if choice is not None:
+        seen = store.locked(pool.name, claimed.job.id)
+        choice = _chosen(claimed, pool, seen, resting, model)
     if choice is None:
         return None
     if not LeaseStore(tx).move(claimed.lease, choice.spec.name):
         raise LeaseLost
     return replace(claimed, lease=replace(claimed.lease, endpoint=choice.spec.name), choice=choice)
+
+
+def _chosen(
+    claimed: Claimed, pool: Pool, seen: PoolSeen, resting: Set[str], model: str
+) -> Choice | None:
+    pool = at_rest(as_seen(pool, seen), resting)
+    return chosen(
+        model,
+        pool.endpoints,
+        pool.health,
+        at_endpoints(pool, seen.occupancy),
+        roles=batch_roles(claimed.job.failover, model, pool.endpoints, pool.health),
+        trickle=True,
+    )

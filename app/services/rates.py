@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 
@@ -218,13 +218,22 @@ class Rates:
 
 
 def with_budget_left(tx: Connection, pool: Pool) -> Pool:
-    """`pool` as batch sees it: an endpoint whose budget has nothing left for batch is cooling.
+    """`pool` as batch sees it: an endpoint whose budget has nothing left for batch is cooling."""
+    return at_rest(pool, budgets_spent(tx, pool))
+
+
+def budgets_spent(tx: Connection, pool: Pool) -> Set[str]:
+    """Endpoints of the pool whose budget has nothing left for batch now.
 
     Asks the database only where some endpoint has a budget.
     """
     if not any(budget_of(spec).is_limited for spec in pool.endpoints):
-        return pool
-    resting = RateStore(tx).resting(pool.name)
+        return frozenset()
+    return RateStore(tx).resting(pool.name)
+
+
+def at_rest(pool: Pool, resting: Set[str]) -> Pool:
+    """`pool` where those endpoints are cooling."""
     if not resting:
         return pool
     cooling = {

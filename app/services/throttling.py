@@ -83,6 +83,8 @@ class Throttling:
                 override=override,
                 deadline_places=places,
             )
+            # The row is written last: from then until the commit people wait for it.
+            self._take_back(tx, pool, decision, reading)
             limits.record(
                 pool.name,
                 row.state,
@@ -94,7 +96,6 @@ class Throttling:
                 override,
                 places,
             )
-            self._take_back(tx, pool, decision, reading)
         if decision.limit != row.state.limit:
             self._observer.saw(
                 LimitMoved(

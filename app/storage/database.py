@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine, text
+from psycopg.rows import dict_row
+from sqlalchemy import Connection, Engine, TextClause, create_engine, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionLeft
@@ -19,6 +21,7 @@ from app import clock
 from app.errors import DatabaseUnavailable
 
 T = TypeVar("T")
+Rows = list[dict[str, Any]]
 
 _IDLE_IN_TRANSACTION_S = 30
 _OWN_S = 30.0
@@ -216,6 +219,28 @@ def database_now(tx: Connection) -> datetime:
     """The database's clock, which all processes share: not when the transaction began."""
     at: datetime = tx.execute(text("SELECT clock_timestamp()")).scalar_one()
     return at
+
+
+def together(tx: Connection, statements: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Rows]:
+    """The rows of statements that are sent together, in the same transaction: one round trip. Each
+    sees what was committed before it began, so that one may lock what the next one counts.
+
+    A statement is psycopg's own, see `psycopgs`.
+    """
+    raw = driver(tx)
+    try:
+        with raw.pipeline():
+            cursors = [raw.cursor(row_factory=dict_row) for _ in statements]
+            for cursor, (statement, given) in zip(cursors, statements, strict=True):
+                cursor.execute(statement, given)
+        return [cursor.fetchall() for cursor in cursors]
+    except psycopg.OperationalError as error:
+        raise OperationalError(None, None, error) from error
+
+
+def psycopgs(statement: TextClause) -> str:
+    """A statement with psycopg's own marks for its parameters."""
+    return re.sub(r"(?<![:\w]):([a-z_]+)\b", r"%(\1)s", statement.text.replace("%", "%%"))
 
 
 def driver(connection: Connection) -> psycopg.Connection[Any]:

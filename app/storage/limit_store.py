@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -94,31 +94,13 @@ class LimitStore:
         return self._row(pool, "")
 
     def _row(self, pool: str, lock: str) -> LimitRow | None:
-        row = self._tx.execute(text(_ROW + lock), {"pool": pool}).one_or_none()
-        if row is None:
-            return None
-        override = None
-        if row.override_value is not None and row.override_until > row.now:
-            override = Override(row.override_value, row.override_until, row.override_reason)
-        return LimitRow(
-            pool=row.pool,
-            state=State.from_json(row.state or {}),
-            version=row.version,
-            computed_at=row.computed_at,
-            override=override,
-            tuned=row.tuned or {},
-            pressure=row.pressure,
-            now=row.now,
-        )
+        row = self._tx.execute(text(ROW.text + lock), {"pool": pool}).mappings().one_or_none()
+        return None if row is None else limit_row(dict(row))
 
     def occupancy(self, pool: str) -> Occupancy:
         """Who is in flight now. Exact for as long as the pool's row is locked."""
-        rows = self._tx.execute(OCCUPANCY, {"pool": pool}).all()
-        return Occupancy(
-            batch={row.endpoint: row.n for row in rows if row.what == "batch"},
-            interactive={row.endpoint: row.n for row in rows if row.what == "interactive"},
-            queued=sum(row.n for row in rows if row.what == "queued"),
-        )
+        rows = self._tx.execute(OCCUPANCY, {"pool": pool}).mappings()
+        return occupancy_of(dict(row) for row in rows)
 
     def rank(self, pool: str, job_id: int, no: int) -> int:
         """How many live leases of the pool are older than this one: 0 for the oldest."""
@@ -136,19 +118,8 @@ class LimitStore:
         override: int | None,
         deadline_places: int | None = None,
     ) -> None:
-        """Write the limit and the decision, with exactly the arguments and result of `decide`."""
-        self._tx.execute(
-            _SET_LIMIT,
-            {
-                "pool": pool,
-                "value": decision.limit,
-                "reason": decision.reason,
-                "pressure": decision.pressure,
-                "state": _json(decision.state.to_json()),
-                "computed_at": now,
-                "valid_until": decision.state.valid_until,
-            },
-        )
+        """Write the decision, with exactly the arguments and result of `decide`, and last the
+        limit: from then on its row is locked."""
         arguments = {
             "state": before.to_json(),
             "reading": None if reading is None else reading.to_json(),
@@ -168,6 +139,18 @@ class LimitStore:
                 arguments=arguments,
                 result=decision.to_json(),
             )
+        )
+        self._tx.execute(
+            _SET_LIMIT,
+            {
+                "pool": pool,
+                "value": decision.limit,
+                "reason": decision.reason,
+                "pressure": decision.pressure,
+                "state": _json(decision.state.to_json()),
+                "computed_at": now,
+                "valid_until": decision.state.valid_until,
+            },
         )
 
     def set_override(self, pool: str, value: int, for_s: float, reason: str | None) -> bool:
@@ -199,17 +182,42 @@ class LimitStore:
         return self._tx.execute(_PRUNE, {"age_s": older_than_s, "most": most}).rowcount
 
 
+def limit_row(row: Mapping[str, Any]) -> LimitRow:
+    """What the row of `ROW` says."""
+    override = None
+    if row["override_value"] is not None and row["override_until"] > row["now"]:
+        override = Override(row["override_value"], row["override_until"], row["override_reason"])
+    return LimitRow(
+        pool=row["pool"],
+        state=State.from_json(row["state"] or {}),
+        version=row["version"],
+        computed_at=row["computed_at"],
+        override=override,
+        tuned=row["tuned"] or {},
+        pressure=row["pressure"],
+        now=row["now"],
+    )
+
+
+def occupancy_of(rows: Iterable[Mapping[str, Any]]) -> Occupancy:
+    """What the rows of `OCCUPANCY` say."""
+    counts: dict[str, dict[str, int]] = {"batch": {}, "interactive": {}, "queued": {}}
+    for row in rows:
+        counts[row["what"]][row["endpoint"]] = row["n"]
+    return Occupancy(counts["batch"], counts["interactive"], sum(counts["queued"].values()))
+
+
 def _json(value: Any) -> str:
     import orjson
 
     return orjson.dumps(value).decode()
 
 
-_ROW = """
+ROW = text("""
     SELECT pool, state, version, computed_at, pressure, tuned, override_value, override_until,
            override_reason, clock_timestamp() AS now
     FROM throttle_limits WHERE pool = :pool
-"""
+""")
 
 OCCUPANCY = text("""
     SELECT 'batch' AS what, endpoint, count(*) AS n FROM chunks

@@ -13,10 +13,13 @@ from app.worker.config import configuration, publishing
 from app.worker.doorbell import CeleryDoorbell
 from app.worker.observer import TaskProgress
 
+_RESULTS = "app.worker.redis_results:QuickRedisBackend"
+
 
 class _Publishing(Celery):
     """An app none of whose publishing waits for ever, whoever of Celery opens the connection."""
 
+    amqp_cls = "app.worker.connections:OwnAMQP"
     publishing: dict[str, float]
 
     def connection_for_write(self, url: str | None = None, **kwargs: Any) -> Any:
@@ -32,6 +35,7 @@ def make(wiring: Wiring, *, current: bool = True) -> Celery:
     app = _Publishing("giveway", set_as_current=current)
     app.publishing = publishing(wiring.settings)
     app.conf.update(configuration(wiring.settings))
+    app.loader.override_backends = dict.fromkeys(("redis", "rediss"), _RESULTS)
     app.giveway = wiring
     wiring.doorbell = CeleryDoorbell(app, wiring.settings.broker.connect_timeout_s)
     wiring.observer = Several(TaskProgress(), wiring.recorder)

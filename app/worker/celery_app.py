@@ -19,6 +19,8 @@ from app.worker.queues import INTERACTIVE, NAMES, refusal, threads
 
 log = logging.getLogger(__name__)
 
+_DEBUG = ("DEBUG", str(logging.DEBUG))
+
 
 def _made_from_environment() -> Celery:
     try:
@@ -44,6 +46,13 @@ def _is_no_tick(record: logging.LogRecord) -> bool:
     return record.levelno > logging.INFO or "giveway.control." not in str(record.msg)
 
 
+def _hush() -> None:
+    """Celery's two lines a request, at INFO, are not written: they cost people time, and the rows
+    and Flower have what they say. What fails is logged as ever."""
+    for name in ("celery.worker.strategy", "celery.app.trace"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
 @signals.celeryd_init.connect(weak=False)
 def _look_at_queues(options: dict[str, Any] | None = None, conf: Any = None, **_: Any) -> None:
     """Refuse a shared worker, and give one without `-c` the threads that the settings say; Celery
@@ -60,6 +69,8 @@ def _look_at_queues(options: dict[str, Any] | None = None, conf: Any = None, **_
 
         revoking.heed(celery.giveway)
         unbegun.note(celery.giveway)
+    if chosen == [INTERACTIVE] and str(options.get("loglevel")) not in _DEBUG:
+        _hush()
     if "thread" in str(options.get("pool")) and not options.get("concurrency"):
         conf.worker_concurrency = threads(chosen, settings)
 

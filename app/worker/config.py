@@ -64,6 +64,7 @@ def configuration(settings: Settings) -> dict[str, Any]:
         # Only what a worker takes up is shown: a ring or a tick that expires is nothing to look at.
         "task_send_sent_event": False,
         "worker_send_task_events": True,
+        "worker_consumer": "app.worker.consuming:EventsTogether",
         "worker_prefetch_multiplier": 1,
         "worker_cancel_long_running_tasks_on_connection_loss": False,
         "worker_hijack_root_logger": False,

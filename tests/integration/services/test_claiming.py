@@ -8,6 +8,8 @@ import random
 import threading
 import time
 import uuid
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,8 +25,10 @@ from app.services.pools import Pool
 from app.storage.database import Database
 from app.storage.lane_store import LaneStore
 from app.storage.lease_store import LeaseStore
-from app.storage.limit_store import LimitRow, LimitStore, Occupancy
+from app.storage.limit_store import LimitStore, Occupancy
+from app.storage.pool_store import PoolSeen, PoolStore
 from tests.rig import MakeRig, Rig
+from tests.trips import trips
 from tests.waiting import until
 
 CLAIMERS = 24
@@ -117,10 +121,9 @@ def test_24_claimers_never_pass_a_moving_limit(rig: MakeRig) -> None:
 def test_mutant_that_locks_and_counts_in_one_statement_passes_the_limit(
     rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    counted = threading.local()
-    lock = LimitStore.lock
+    locked = PoolStore.locked
 
-    def lock_and_count(self: LimitStore, pool: str) -> LimitRow | None:
+    def lock_and_count(self: PoolStore, pool: str, job_id: int) -> PoolSeen:
         row = self._tx.execute(
             text(
                 "SELECT (SELECT count(*) FROM chunks WHERE state = 'leased' AND pool = t.pool)"
@@ -128,11 +131,10 @@ def test_mutant_that_locks_and_counts_in_one_statement_passes_the_limit(
             ),
             {"pool": pool},
         ).one()
-        counted.n = row.n
-        return lock(self, pool)
+        occupancy = Occupancy({"sim": row.n}, {}, 0)
+        return replace(locked(self, pool, job_id), occupancy=occupancy)
 
-    monkeypatch.setattr(LimitStore, "lock", lock_and_count)
-    monkeypatch.setattr(LimitStore, "occupancy", lambda *_: Occupancy({"sim": counted.n}, {}, 0))
+    monkeypatch.setattr(PoolStore, "locked", lock_and_count)
     over, claims = violations_of_a_storm(rig())
     assert claims >= ENOUGH
     assert over > 0
@@ -247,3 +249,79 @@ def test_a_job_never_has_more_in_flight_than_its_own_cap(rig: MakeRig) -> None:
         claims = [claim(tx, job, one.wiring.pools.named("main"), "w#1", 60) for _ in range(4)]
     assert [isinstance(c, Claimed) for c in claims] == [True, True, False, False]
     assert claims[2] == NotNow("job_cap")
+
+
+def two_leased(one: Rig) -> None:
+    leased = "state = 'leased', endpoint = 'sim', lease_until = now() + interval '1 hour'"
+    one.execute(f"UPDATE chunks SET {leased} WHERE no < (SELECT min(no) + 2 FROM chunks)")
+
+
+def at_the_limit(one: Rig) -> None:
+    two_leased(one)
+    one.limit(2)
+
+
+def pool_full(one: Rig) -> None:
+    two_leased(one)
+    one.execute("""UPDATE throttle_limits SET tuned = '{"total": 4, "batch_max": 3}'""")
+    one.execute(
+        "INSERT INTO interactive_requests (id, pool, task_type, model, state, submitted_at,"
+        " endpoint, worker, lease_until) SELECT gen_random_uuid(), 'main', 'chat', 'fake-chat',"
+        " 'running', now(), 'sim', 'w', now() + interval '1 hour' FROM generate_series(1, 2)"
+    )
+
+
+def at_its_cap(one: Rig) -> None:
+    two_leased(one)
+    one.execute("UPDATE jobs SET max_in_flight = 2")
+
+
+def endpoint_at_rest(one: Rig) -> None:
+    one.execute("UPDATE endpoints SET cool_until = now() + interval '1 hour'")
+
+
+def nothing_ready(one: Rig) -> None:
+    one.execute("UPDATE chunks SET not_before = now() + interval '1 hour'")
+
+
+@pytest.mark.parametrize(
+    ("why", "hinder"),
+    [
+        ("limit", at_the_limit),
+        ("total", pool_full),
+        ("job_cap", at_its_cap),
+        ("endpoints", endpoint_at_rest),
+        ("nothing_ready", nothing_ready),
+    ],
+)
+def test_a_claim_that_cannot_succeed_takes_no_lock(
+    rig: MakeRig, why: str, hinder: Callable[[Rig], None]
+) -> None:
+    """People wait for that lock: here somebody else holds it meanwhile."""
+    one = rig()
+    job_id = one.submit([f"text {n}" for n in range(4)], chunk_items=1).job.id
+    hinder(one)
+    job, pool = one.job(job_id), one.wiring.pools.named("main")
+    with one.database.transaction() as other:
+        LimitStore(other).lock("main")
+        for _ in range(10):
+            with one.database.transaction() as tx:
+                tx.execute(text("SET LOCAL lock_timeout = 1"))
+                assert claim(tx, job, pool, "w#1", 60) == NotNow(why)
+
+
+def test_a_claim_is_four_round_trips(rig: MakeRig, migrated_url: str) -> None:
+    """Look; lock and count, lease, the job's turn."""
+    with trips(migrated_url) as relay:
+        one = rig(database={"url": relay.url, "connections": 5})
+        job = one.submit([f"text {n}" for n in range(9)], chunk_items=1).job
+        pool = one.wiring.pools.named("main")
+        spent = []
+        for _ in range(6):  # A statement is prepared the second time.
+            with one.database.transaction() as tx:
+                tx.execute(text("SELECT 1"))  # The transaction begins.
+                before = relay.count
+                assert isinstance(claim(tx, job, pool, "w#1", 60), Claimed)
+                spent.append(relay.count - before)
+        one.close()
+    assert spent[-1] == 4, spent

@@ -26,6 +26,7 @@ from app.services.submission import JobRequest
 from app.storage import endpoint_store
 from app.storage.endpoint_store import EndpointStore
 from app.storage.limit_store import LimitStore
+from app.storage.pool_store import PoolSeen
 from tests.rig import MakeRig, Rig, Texts
 from tests.served import Served, serving
 from tests.waiting import PATIENCE, until
@@ -144,11 +145,12 @@ def test_what_makes_no_sense_gets_our_own_backoff_with_one_request_at_a_time(
 def test_mutant_that_forgets_the_cool_down_hammers(
     rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def blind(tx: Any, pool: Pool, row: Any) -> Pool:
-        now = current(tx, pool, row)
+    def blind(pool: Pool, seen: PoolSeen) -> Pool:
+        now = as_seen(pool, seen)
         return Pool(now.bounds, now.policy, now.endpoints)
 
-    monkeypatch.setattr(claiming, "current", blind)
+    as_seen = claiming.as_seen
+    monkeypatch.setattr(claiming, "as_seen", blind)
     sent, _ = rush(rig(batch={"retry_base_s": 0.5}), "3600")
     assert sent > 10
 

@@ -6,13 +6,14 @@ import queue
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from app.domain.jobs import JobState
 from app.services.submission import JobRequest
-from app.storage.limit_store import LimitStore, Occupancy
+from app.storage.pool_store import PoolSeen, PoolStore
 from app.worker.batch_tasks import _NOTHING_DONE
 from tests.rig import MakeRig, Rig, Texts
 from tests.scripted import Answer, Says, Scripted, scripted, vectors
@@ -143,10 +144,13 @@ def test_mutant_that_counts_all_pools_as_one_stands_still(
     rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert held(rig, "first") == "finished"
-    occupancy = LimitStore.occupancy
+    look = PoolStore.look
 
-    def of_all(self: LimitStore, _: str) -> Occupancy:
-        return occupancy(self, "main")
+    def of_all(self: PoolStore, pool: str, job_id: int) -> PoolSeen | None:
+        seen, main = look(self, pool, job_id), look(self, "main", job_id)
+        assert seen is not None
+        assert main is not None
+        return replace(seen, occupancy=main.occupancy)
 
-    monkeypatch.setattr(LimitStore, "occupancy", of_all)
+    monkeypatch.setattr(PoolStore, "look", of_all)
     assert held(rig, "second") == "limit"
