@@ -6,8 +6,9 @@ in `suffering`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from sqlalchemy import Connection
 
@@ -144,12 +145,13 @@ class Execution:
 
     def _work_through(self, work: Work) -> str:
         """Every micro-batch; how the chunk ended."""
-        first = True
+        told: str | None = None
+        knows = True  # It was claimed a moment ago.
         while self._settle(work):
-            stop = self._must_stop(work, ask=not first)
+            stop = self._must_stop(work) or (told if knows else self._must_yield(work))
             if stop is not None:
                 return self._writes.hand_back(work, stop)
-            first = False
+            knows = False
             batch = work.todo.pop(0)
             if not self._stand_at(work, batch):
                 work.todo.insert(0, batch)
@@ -176,7 +178,10 @@ class Execution:
                 money=money(work.claimed.endpoint, read.prompt_tokens, read.completion_tokens),
             )
             kept = read.kept if isinstance(read, Taken) else None
-            self._writes.checkpoint(work, read.results, batch, read.vectors, call, kept)
+            # What is spent is known once the call is counted.
+            knows = work.claimed.job.budget is None
+            ask = partial(self._asked, work) if knows else None
+            told = self._writes.checkpoint(work, read.results, batch, read.vectors, call, kept, ask)
             if kept is not None and kept.answer is not None:
                 work.todo.insert(0, batch)
         return self._writes.finish(work)
@@ -206,20 +211,20 @@ class Execution:
         work.claimed = there
         return True
 
-    def _must_stop(self, work: Work, *, ask: bool) -> str | None:
-        """Why no further micro-batch may start; None: it may. `ask`: look at limit and job too."""
+    def _must_stop(self, work: Work) -> str | None:
+        """Why no further micro-batch may start, as this process knows; None: it may."""
         if work.held.lost:
             raise errors.LeaseLost
         if self._leases.stopping.is_set():
             return "stopping"
-        if work.held.yield_requested:
-            return "yielded"
-        if not ask:
-            return None
-        job, lease = work.claimed.job, work.lease
-        return self._database.patiently(
-            lambda tx: must_yield(tx, self._pools, job, lease), self._leases.lease_s
-        )
+        return "yielded" if work.held.yield_requested else None
+
+    def _must_yield(self, work: Work) -> str | None:
+        """The same, as limit, job and endpoint are now; asked for in a transaction of its own."""
+        return self._database.patiently(lambda tx: self._asked(work, tx)(), self._leases.lease_s)
+
+    def _asked(self, work: Work, tx: Connection) -> Callable[[], str | None]:
+        return must_yield(tx, self._pools, work.claimed.job, work.lease)
 
     def _call(self, work: Work, batch: Sequence[Unit]) -> Read:
         if work.steps is None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -28,7 +27,6 @@ from uuid import UUID
 import psycopg
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
-from sqlalchemy import TextClause
 
 from app.domain.requests import NewRequest, RequestState
 from app.domain.throttle.values import State
@@ -37,6 +35,7 @@ from app.storage.database import Database
 from app.storage.endpoint_store import ANSWERED, STANDING, Standing, standings
 from app.storage.limit_store import OCCUPANCY
 from app.storage.request_store import CANCELLED, EXTEND, columns_of
+from app.storage.together import psycopgs
 
 _IDLE_S = 1.0
 """A lane that stops in the middle of a group must not hold the pool's row for longer."""
@@ -386,16 +385,11 @@ def _ends_of(ends: Sequence[End]) -> dict[str, list[Any]]:
     }
 
 
-def _psycopgs(statement: TextClause) -> str:
-    """A statement of the other stores with psycopg's own marks for its parameters."""
-    return re.sub(r"(?<![:\w]):([a-z_]+)\b", r"%(\1)s", statement.text.replace("%", "%%"))
-
-
-_STANDING = _psycopgs(STANDING)
-_OCCUPANCY = _psycopgs(OCCUPANCY)
-_ANSWERED = _psycopgs(ANSWERED)
-_EXTEND = _psycopgs(EXTEND)
-_CANCELLED = _psycopgs(CANCELLED)
+_STANDING = psycopgs(STANDING)
+_OCCUPANCY = psycopgs(OCCUPANCY)
+_ANSWERED = psycopgs(ANSWERED)
+_EXTEND = psycopgs(EXTEND)
+_CANCELLED = psycopgs(CANCELLED)
 
 _READ = """
     SELECT state, tuned, clock_timestamp() FROM throttle_limits WHERE pool = %(pool)s

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.dialects.postgresql import insert
 
 from app.domain.throttle.readings import Reading
@@ -87,42 +87,61 @@ class LimitStore:
     def lock(self, pool: str) -> LimitRow | None:
         """The pool's row, locked until the transaction ends. In a statement of its own: what is
         counted afterwards is counted with a snapshot younger than the lock."""
-        return self._row(pool, " FOR UPDATE")
+        return self._row(pool, _LOCK)()
 
     def read(self, pool: str) -> LimitRow | None:
         """The pool's row, without a lock."""
-        return self._row(pool, "")
+        return self.read_later(pool)()
 
-    def _row(self, pool: str, lock: str) -> LimitRow | None:
-        row = self._tx.execute(text(_ROW + lock), {"pool": pool}).one_or_none()
-        if row is None:
-            return None
-        override = None
-        if row.override_value is not None and row.override_until > row.now:
-            override = Override(row.override_value, row.override_until, row.override_reason)
-        return LimitRow(
-            pool=row.pool,
-            state=State.from_json(row.state or {}),
-            version=row.version,
-            computed_at=row.computed_at,
-            override=override,
-            tuned=row.tuned or {},
-            pressure=row.pressure,
-            now=row.now,
-        )
+    def read_later(self, pool: str) -> Callable[[], LimitRow | None]:
+        """Ask for it; what was found may be had later."""
+        return self._row(pool, _READ)
+
+    def _row(self, pool: str, statement: TextClause) -> Callable[[], LimitRow | None]:
+        sent = self._tx.execute(statement, {"pool": pool})
+
+        def found() -> LimitRow | None:
+            row = sent.one_or_none()
+            if row is None:
+                return None
+            override = None
+            if row.override_value is not None and row.override_until > row.now:
+                override = Override(row.override_value, row.override_until, row.override_reason)
+            return LimitRow(
+                pool=row.pool,
+                state=State.from_json(row.state or {}),
+                version=row.version,
+                computed_at=row.computed_at,
+                override=override,
+                tuned=row.tuned or {},
+                pressure=row.pressure,
+                now=row.now,
+            )
+
+        return found
 
     def occupancy(self, pool: str) -> Occupancy:
         """Who is in flight now. Exact for as long as the pool's row is locked."""
-        rows = self._tx.execute(OCCUPANCY, {"pool": pool}).all()
-        return Occupancy(
-            batch={row.endpoint: row.n for row in rows if row.what == "batch"},
-            interactive={row.endpoint: row.n for row in rows if row.what == "interactive"},
-            queued=sum(row.n for row in rows if row.what == "queued"),
-        )
+        return self.occupancy_later(pool)()
 
-    def rank(self, pool: str, job_id: int, no: int) -> int:
-        """How many live leases of the pool are older than this one: 0 for the oldest."""
-        return int(self._tx.execute(_RANK, {"pool": pool, "job_id": job_id, "no": no}).scalar_one())
+    def occupancy_later(self, pool: str) -> Callable[[], Occupancy]:
+        """Ask for it; what was found may be had later."""
+        sent = self._tx.execute(OCCUPANCY, {"pool": pool})
+
+        def found() -> Occupancy:
+            rows = sent.all()
+            return Occupancy(
+                batch={row.endpoint: row.n for row in rows if row.what == "batch"},
+                interactive={row.endpoint: row.n for row in rows if row.what == "interactive"},
+                queued=sum(row.n for row in rows if row.what == "queued"),
+            )
+
+        return found
+
+    def rank_later(self, pool: str, job_id: int, no: int) -> Callable[[], int]:
+        """Ask how many live leases of the pool are older than this one: 0 for the oldest."""
+        sent = self._tx.execute(_RANK, {"pool": pool, "job_id": job_id, "no": no})
+        return lambda: int(sent.scalar_one())
 
     def record(
         self,
@@ -210,6 +229,8 @@ _ROW = """
            override_reason, clock_timestamp() AS now
     FROM throttle_limits WHERE pool = :pool
 """
+
+_READ, _LOCK = text(_ROW), text(f"{_ROW} FOR UPDATE")
 
 OCCUPANCY = text("""
     SELECT 'batch' AS what, endpoint, count(*) AS n FROM chunks

@@ -9,8 +9,8 @@ import pytest
 from tests.rig import MakeRig, Rig
 from tests.trips import Trips, trips
 
-MOST_A_MICRO_BATCH = 23
-MOST_A_CHUNK = 17
+MOST_A_MICRO_BATCH = 3
+MOST_A_CHUNK = 25
 """Beside its micro-batches: claim, read, first look, end."""
 
 

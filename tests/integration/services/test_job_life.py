@@ -140,9 +140,9 @@ def test_a_chunk_is_handed_back_between_micro_batches_when_the_window_closes(
     closed = json.dumps(window(timedelta(hours=3), timedelta(hours=2)))
     real = one.wiring.execution._writes.checkpoint
 
-    def checkpoint(*given: Any, **more: Any) -> None:
-        real(*given, **more)
+    def checkpoint(*given: Any, **more: Any) -> Any:
         one.execute('UPDATE jobs SET "window" = CAST(:w AS jsonb)', w=closed)
+        return real(*given, **more)
 
     one.wiring.execution._writes.checkpoint = checkpoint  # type: ignore[method-assign]
     report = one.wiring.execution.run(job.id)
