@@ -58,6 +58,28 @@ class ChunkWrites:
         kept: Kept | None = None,
         ask: Ask | None = None,
     ) -> str | None:
+        """Store what a call brought, and tell of it; what was the answer to `ask`: see `store`."""
+        stop = self.store(work, results, batch, vectors, call, kept, ask)
+        self.tell(work)
+        return stop
+
+    def tell(self, work: Work) -> None:
+        """How far the chunk is, to whoever observes the task of this thread."""
+        job = work.claimed.job
+        self._observer.saw(
+            MicroBatchDone(job.id, job.kind, work.done, work.failed, job.total, work.tokens)
+        )
+
+    def store(
+        self,
+        work: Work,
+        results: Sequence[ItemResult],
+        batch: Sequence[Unit] = (),
+        vectors: Vectors | None = None,
+        call: BatchCall | None = None,
+        kept: Kept | None = None,
+        ask: Ask | None = None,
+    ) -> str | None:
         """Store results, the vectors of `batch` and the steps in `kept`, and count `call`; what was
         the answer to `ask`, which goes along.
 
@@ -108,9 +130,6 @@ class ChunkWrites:
         work.done += len(results) - failed
         work.failed += failed
         work.tokens += tokens
-        self._observer.saw(
-            MicroBatchDone(job.id, job.kind, work.done, work.failed, job.total, work.tokens)
-        )
         return stop
 
     def fail(self, work: Work, batch: Sequence[Unit], code: str, reason: str) -> None:

@@ -37,7 +37,7 @@ class Known:
         left = [unit for unit in units if not self._is_there(unit)]
         last = {unit.item.seq: unit.piece for unit in left}
         same = [u.item.seq for u in units if u.last and u.item.seq not in last]
-        return [replace(u, last=last[u.item.seq] == u.piece) for u in left], same
+        return [_as_last(u, is_last=last[u.item.seq] == u.piece) for u in left], same
 
     def beyond(self, units: Sequence[Unit]) -> dict[str, int]:
         """Items among `units` of which more pieces are stored than their text has now."""
@@ -50,6 +50,10 @@ class Known:
     def _is_there(self, unit: Unit) -> bool:
         there = self.rows.get((unit.item.key, unit.piece))
         return there is not None and there.content_hash == unit.content_hash
+
+
+def _as_last(unit: Unit, *, is_last: bool) -> Unit:
+    return unit if unit.last == is_last else replace(unit, last=is_last)
 
 
 def known_of(tx: Connection, job: Job, name: str | None, units: Sequence[Unit]) -> Known:

@@ -160,13 +160,13 @@ def test_mutant_that_counts_what_was_there_already_is_seen(
     rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its answer to a commit was lost: the checkpoint is made twice, and the results are there."""
-    patiently = ChunkWrites.checkpoint
+    once = ChunkWrites.store
 
-    def twice(self: ChunkWrites, *given: Any, **more: Any) -> None:
-        patiently(self, *given, **more)
-        patiently(self, *given, **more)
+    def twice(self: ChunkWrites, *given: Any, **more: Any) -> str | None:
+        once(self, *given, **more)
+        return once(self, *given, **more)
 
-    monkeypatch.setattr(ChunkWrites, "checkpoint", twice)
+    monkeypatch.setattr(ChunkWrites, "store", twice)
     one = rig()
     looked = Looked(one, one.work(one.submit(NEW[:20], key="honest").job.id).id)
     looked.look()
