@@ -199,13 +199,19 @@ class Admission:
 
     async def _turn(self) -> None:
         """One group, tried again for a moment where the server is gone."""
-        give_up_at_s = clock.monotonic_s() + _AGAIN_S
+        began_s, give_up_at_s = clock.monotonic_s(), None
         while True:
             cut = asyncio.get_running_loop().call_later(PATIENCE_S, self._store.cut)
             try:
                 await self._group()
             except errors.DatabaseUnavailable:
-                if self._is_away or clock.monotonic_s() + _PAUSE_S > give_up_at_s:
+                now_s = clock.monotonic_s()
+                if give_up_at_s is None:
+                    # The server leaves a process that stood still in a group: that is no outage,
+                    # and is tried again at once. A database that used up all patience is one.
+                    was_cut = now_s - began_s >= PATIENCE_S
+                    give_up_at_s = now_s if was_cut else now_s + _AGAIN_S
+                if self._is_away or now_s + _PAUSE_S > give_up_at_s:
                     raise
             else:
                 if self._is_away:

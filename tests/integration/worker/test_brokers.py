@@ -76,7 +76,7 @@ def test_a_revoked_request_is_not_sent_and_a_terminated_one_is_closed(
         waiting.get(timeout=30)
     with pytest.raises(TaskRevokedError):
         unread.get(timeout=30)
-    assert stands(waiting) == ("dropped", "abandoned")
+    until(lambda: stands(waiting) == ("dropped", "abandoned"), 20, "the row of who waited")
     until(lambda: stands(unread) == ("dropped", "abandoned"), 20, "the row of what was not begun")
     assert stands(running) == ("running", None)  # As with Celery, unless it is to be terminated.
 

@@ -79,7 +79,7 @@ def test_a_streaming_call_is_closed_when_its_caller_goes(one: Rig, app: Any) -> 
     until(lambda: ended(one) == ["hung_up"], 15, "the end of the connection")
     with pytest.raises(Abandoned):
         sent.get(timeout=60)
-    assert outcome(one, sent.id) == ("failed", "abandoned")
+    until(lambda: outcome(one, sent.id) == ("failed", "abandoned"), 10, "the row's end")
 
 
 def test_who_leaves_the_line_is_never_sent(one: Rig, app: Any) -> None:
@@ -92,7 +92,7 @@ def test_who_leaves_the_line_is_never_sent(one: Rig, app: Any) -> None:
 
     with pytest.raises(Abandoned, match="dropped unstarted"):
         second.get(timeout=60)
-    assert outcome(one, second.id) == ("dropped", "abandoned")
+    until(lambda: outcome(one, second.id) == ("dropped", "abandoned"), 10, "the row's end")
     one.wiring.interactive.cancel(uuid.UUID(first.id))
     until(lambda: outcome(one, first.id)[0] == "failed", 15, "the first one's end")
     assert one.endpoint.ledger()["requests"] == 1
@@ -117,7 +117,7 @@ def test_a_deadline_that_passes_in_the_line_is_said_and_nothing_is_sent(one: Rig
     late = ask(app, deadline_s=0.5)
     with pytest.raises(EndpointTimeout, match="dropped unstarted"):
         late.get(timeout=60)
-    assert outcome(one, late.id) == ("dropped", "timeout")
+    until(lambda: outcome(one, late.id) == ("dropped", "timeout"), 10, "the row's end")
     one.wiring.interactive.cancel(uuid.UUID(first.id))
     until(lambda: outcome(one, first.id)[0] == "failed", 15, "the first one's end")
     assert one.endpoint.ledger()["requests"] == 1

@@ -69,13 +69,14 @@ def test_endpoints_are_judged_as_health_and_batch_say() -> None:
 def test_a_process_has_two_connections_more_than_threads_and_forty_at_most() -> None:
     worker = {"batch_concurrency": 50, "interactive_concurrency": 20}
 
-    assert expected(worker=worker).connections == {
-        "interactive": 22,
+    assert expected(worker=worker, interactive={"processes": 1}).connections == {
+        "interactive": 24,  # With those of the lane: one a pool, and one for its leases.
         "batch": 40,
         "control": 10,
         "a command": 6,
     }
-    assert set(expected(database={"connections": 3}).connections.values()) == {3}
+    few = expected(database={"connections": 3}, interactive={"processes": 2}).connections
+    assert few == {"interactive": 10, "batch": 3, "control": 3, "a command": 3}
 
 
 def test_a_doctor_is_not_told_the_password() -> None:
