@@ -5,7 +5,7 @@ Answered calls are paid for: while Postgres restarts, every write waits as long 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
@@ -18,20 +18,16 @@ from app.kinds.base import Unit
 from app.services.claiming import Claimed
 from app.services.standing import Rules
 from app.services.stepping import Kept
-from app.services.vectors import superseded, writing
+from app.services.vectors import superseded, write
 from app.services.work import ERROR_LENGTH, Work, tally_of
 from app.storage.begun_store import BegunStore
 from app.storage.call_store import BatchCall, CallStore
-from app.storage.checkpoint_store import CheckpointStore
 from app.storage.database import Database
 from app.storage.endpoint_store import EndpointStore
 from app.storage.job_store import JobStore
 from app.storage.lease_store import LeaseStore, Tally
-from app.storage.together import Together
+from app.storage.result_store import ResultStore
 from app.storage.vector_store import Vectors
-
-Ask = Callable[[Connection], Callable[[], str | None]]
-"""Asks something that can be answered later."""
 
 
 class ChunkWrites:
@@ -56,35 +52,8 @@ class ChunkWrites:
         vectors: Vectors | None = None,
         call: BatchCall | None = None,
         kept: Kept | None = None,
-        ask: Ask | None = None,
-    ) -> str | None:
-        """Store what a call brought, and tell of it; what was the answer to `ask`: see `store`."""
-        stop = self.store(work, results, batch, vectors, call, kept, ask)
-        self.tell(work)
-        return stop
-
-    def tell(self, work: Work) -> None:
-        """How far the chunk is, to whoever observes the task of this thread."""
-        job = work.claimed.job
-        self._observer.saw(
-            MicroBatchDone(job.id, job.kind, work.done, work.failed, job.total, work.tokens)
-        )
-
-    def store(
-        self,
-        work: Work,
-        results: Sequence[ItemResult],
-        batch: Sequence[Unit] = (),
-        vectors: Vectors | None = None,
-        call: BatchCall | None = None,
-        kept: Kept | None = None,
-        ask: Ask | None = None,
-    ) -> str | None:
-        """Store results, the vectors of `batch` and the steps in `kept`, and count `call`; what was
-        the answer to `ask`, which goes along.
-
-        Two round trips: whether the lease holds, and everything else.
-        """
+    ) -> None:
+        """Store results, the vectors of `batch` and the steps in `kept`, and count `call`."""
         lease, job = work.lease, work.claimed.job
         tokens = sum(r.tokens for r in results)
         answered = any(r.status is Status.DONE for r in results) or vectors is not None
@@ -93,44 +62,36 @@ class ChunkWrites:
             answered, over = True, over | {kept.seq}
         dropped = work.let_go(over)
 
-        def store(sent: Together) -> str | None:
-            tx = sent.tx
-            held = LeaseStore(tx).hold_later(lease)
-            stored = None
-            if vectors is not None and work.collection is not None:
-                work.collection, stored = writing(
-                    tx, work.collection, job, batch, vectors, work.known
-                )
-            asked = None if ask is None else ask(tx)
-            if not held():
+        def store(tx: Connection) -> None:
+            if not LeaseStore(tx).hold(lease):
                 raise errors.LeaseLost
-            stop = None if asked is None else asked()
-            late = set() if stored is None else stored()
-            told = [superseded(r) if r.seq in late else r for r in results] if late else results
-            anyway = not results
+            told: Sequence[ItemResult] = results
+            if vectors is not None and work.collection is not None:
+                work.collection, late = write(tx, work.collection, job, batch, vectors, work.known)
+                told = [superseded(r) if r.seq in late else r for r in results]
+            # Nothing new: an earlier commit went through and only its answer was lost.
+            is_new = ResultStore(tx).record(lease, told, work.claimed.stand_in) > 0 or not results
             if kept is not None:
-                anyway = kept.write(tx, lease, is_new=anyway)
+                is_new = kept.write(tx, lease, is_new=is_new)
             if job.resume_streamed:
                 BegunStore(tx).forget(job.id, list(over))
-            CheckpointStore(tx).write(
-                lease,
-                told,
-                tally_of(told, call, dropped),
-                call,
-                work.claimed.stand_in,
-                dropped=dropped,
-                anyway=anyway,
-            )
+            if is_new:
+                LeaseStore(tx).add(lease, tally_of(told, call, dropped))
+                if dropped:
+                    LeaseStore(tx).waste(lease, dropped)
+                if call is not None:
+                    CallStore(tx).record(call)
             if answered:
                 EndpointStore(tx).answered(work.claimed.endpoint.name, work.task)
-            return stop
 
-        stop = self._database.patiently_together(store, self._lease_s)
+        self._database.patiently(store, self._lease_s)
         failed = sum(r.status is Status.FAILED for r in results)
         work.done += len(results) - failed
         work.failed += failed
         work.tokens += tokens
-        return stop
+        self._observer.saw(
+            MicroBatchDone(job.id, job.kind, work.done, work.failed, job.total, work.tokens)
+        )
 
     def fail(self, work: Work, batch: Sequence[Unit], code: str, reason: str) -> None:
         """Give the items of `batch` up: each has failed with `code`, for good."""
@@ -174,8 +135,7 @@ class ChunkWrites:
         left = work.left if work.to_retry else None
         told = None if reason is None else reason[:ERROR_LENGTH]
 
-        def give_back(sent: Together) -> None:
-            tx = sent.tx
+        def give_back(tx: Connection) -> None:
             store = LeaseStore(tx)
             if not store.hold(work.lease):
                 raise errors.LeaseLost
@@ -191,22 +151,20 @@ class ChunkWrites:
             else:
                 store.hand_back(work.lease, left, after_s, code, told)
 
-        self._database.patiently_together(give_back, self._lease_s)
+        self._database.patiently(give_back, self._lease_s)
         return ended
 
     def finish(self, work: Work) -> str:
         """The chunk is done; what failed on the way and may succeed later waits on its own."""
 
-        def finish(sent: Together) -> None:
-            store = LeaseStore(sent.tx)
-            if work.to_retry:
-                if not store.hold(work.lease):
-                    raise errors.LeaseLost
-                self._gather_retries(store, work)
-            if not store.finish(work.lease):
+        def finish(tx: Connection) -> None:
+            store = LeaseStore(tx)
+            if not store.hold(work.lease):
                 raise errors.LeaseLost
+            self._gather_retries(store, work)
+            store.finish(work.lease)
 
-        self._database.patiently_together(finish, self._lease_s)
+        self._database.patiently(finish, self._lease_s)
         return "finished"
 
     def _gather_retries(self, store: LeaseStore, work: Work) -> None:

@@ -6,9 +6,8 @@ in `suffering`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 from sqlalchemy import Connection
 
@@ -21,7 +20,6 @@ from app.domain.resuming import Begun
 from app.kinds.base import ManySteps, Prepared, Read, Unit, checked
 from app.kinds.registry import kind as kind_named
 from app.kinds.registry import kinds
-from app.services.behind import Behind, behind
 from app.services.blaming import Blaming
 from app.services.budgets import paused_by_budget
 from app.services.calling import Caller
@@ -40,7 +38,6 @@ from app.services.vectors import Known, known_of
 from app.services.work import BatchLimits, ChunkReport, Work
 from app.services.yielding import must_yield
 from app.storage.begun_store import BegunStore
-from app.storage.call_store import BatchCall
 from app.storage.database import Database
 from app.storage.item_store import ItemStore
 from app.storage.job_store import JobStore
@@ -48,9 +45,6 @@ from app.storage.step_store import StepStore
 
 _NO_ROOM_S = 1.0
 """How long a chunk waits whose next call needs an endpoint that is full."""
-
-_QUICK_S = 0.25
-"""A call that took less goes on while the one before is stored: then storing counts."""
 
 
 class Execution:
@@ -150,18 +144,12 @@ class Execution:
 
     def _work_through(self, work: Work) -> str:
         """Every micro-batch; how the chunk ended."""
-        with behind(partial(self._writes.tell, work)) as storing:
-            return self._each(work, storing)
-
-    def _each(self, work: Work, storing: Behind) -> str:
-        told: str | None = None
-        knows = True  # It was claimed a moment ago.
+        first = True
         while self._settle(work):
-            stop = self._must_stop(work) or (told if knows else self._must_yield(work))
+            stop = self._must_stop(work, ask=not first)
             if stop is not None:
-                storing.wait()
                 return self._writes.hand_back(work, stop)
-            knows = False
+            first = False
             batch = work.todo.pop(0)
             if not self._stand_at(work, batch):
                 work.todo.insert(0, batch)
@@ -170,7 +158,6 @@ class Execution:
             try:
                 read = self._call(work, batch)
             except errors.EndpointError as error:
-                storing.wait()
                 if not isinstance(error, errors.BudgetSpent):  # Then there was no call.
                     self._writes.note(work.called(len(batch), error.code))
                 ended = self._suffering.suffer(work, batch, error)
@@ -179,7 +166,6 @@ class Execution:
                 work.leave_out()
                 continue
             except errors.KindFault as error:
-                storing.wait()
                 self._writes.fail(work, batch, KIND_FAULT, str(error))
                 continue
             self._blaming.got_through(work, batch)
@@ -190,20 +176,9 @@ class Execution:
                 money=money(work.claimed.endpoint, read.prompt_tokens, read.completion_tokens),
             )
             kept = read.kept if isinstance(read, Taken) else None
-            # What is spent is known once the call is counted.
-            knows = work.claimed.job.budget is None
-            ask = partial(self._asked, work) if knows else None
-            told = storing.wait(told)
-            storing.begin(
-                partial(
-                    self._writes.store, work, read.results, batch, read.vectors, call, kept, ask
-                )
-            )
-            if not _may_wait(work, call):
-                told = storing.wait()
+            self._writes.checkpoint(work, read.results, batch, read.vectors, call, kept)
             if kept is not None and kept.answer is not None:
                 work.todo.insert(0, batch)
-        storing.wait()
         return self._writes.finish(work)
 
     def _settle(self, work: Work) -> bool:
@@ -231,20 +206,20 @@ class Execution:
         work.claimed = there
         return True
 
-    def _must_stop(self, work: Work) -> str | None:
-        """Why no further micro-batch may start, as this process knows; None: it may."""
+    def _must_stop(self, work: Work, *, ask: bool) -> str | None:
+        """Why no further micro-batch may start; None: it may. `ask`: look at limit and job too."""
         if work.held.lost:
             raise errors.LeaseLost
         if self._leases.stopping.is_set():
             return "stopping"
-        return "yielded" if work.held.yield_requested else None
-
-    def _must_yield(self, work: Work) -> str | None:
-        """The same, as limit, job and endpoint are now; asked for in a transaction of its own."""
-        return self._database.patiently(lambda tx: self._asked(work, tx)(), self._leases.lease_s)
-
-    def _asked(self, work: Work, tx: Connection) -> Callable[[], str | None]:
-        return must_yield(tx, self._pools, work.claimed.job, work.lease)
+        if work.held.yield_requested:
+            return "yielded"
+        if not ask:
+            return None
+        job, lease = work.claimed.job, work.lease
+        return self._database.patiently(
+            lambda tx: must_yield(tx, self._pools, job, lease), self._leases.lease_s
+        )
 
     def _call(self, work: Work, batch: Sequence[Unit]) -> Read:
         if work.steps is None:
@@ -252,18 +227,6 @@ class Execution:
         step = work.steps.ahead(batch[0].item)
         reply = self._caller.reply_to(work, batch, step.request)
         return work.steps.take(step, reply, work.claimed.endpoint.name, work.carried)
-
-
-def _may_wait(work: Work, call: BatchCall) -> bool:
-    """Whether the next call may begin before this one's results are stored.
-
-    Not where its making depends on them, or on what they say of the job; and not after a long call:
-    storing is a small part of that, and the next one would begin without a look at the limit.
-    """
-    job, collection = work.claimed.job, work.collection
-    makes_alone = work.steps is None and not job.resume_streamed and job.budget is None
-    is_settled = collection is None or collection.dimension is not None
-    return makes_alone and is_settled and bool(work.todo) and call.seconds < _QUICK_S
 
 
 def _leased(claimed: Claimed) -> ChunkLeased:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -37,7 +37,7 @@ class Known:
         left = [unit for unit in units if not self._is_there(unit)]
         last = {unit.item.seq: unit.piece for unit in left}
         same = [u.item.seq for u in units if u.last and u.item.seq not in last]
-        return [_as_last(u, is_last=last[u.item.seq] == u.piece) for u in left], same
+        return [replace(u, last=last[u.item.seq] == u.piece) for u in left], same
 
     def beyond(self, units: Sequence[Unit]) -> dict[str, int]:
         """Items among `units` of which more pieces are stored than their text has now."""
@@ -50,10 +50,6 @@ class Known:
     def _is_there(self, unit: Unit) -> bool:
         there = self.rows.get((unit.item.key, unit.piece))
         return there is not None and there.content_hash == unit.content_hash
-
-
-def _as_last(unit: Unit, *, is_last: bool) -> Unit:
-    return unit if unit.last == is_last else replace(unit, last=is_last)
 
 
 def known_of(tx: Connection, job: Job, name: str | None, units: Sequence[Unit]) -> Known:
@@ -78,17 +74,16 @@ def known_of(tx: Connection, job: Job, name: str | None, units: Sequence[Unit]) 
     return Known(collection, rows, stored, Counter(unit.item.key for unit in units))
 
 
-def writing(
+def write(
     tx: Connection,
     collection: Collection,
     job: Job,
     units: Sequence[Unit],
     vectors: Vectors,
     known: Known,
-) -> tuple[Collection, Callable[[], set[int]]]:
-    """Begin to store the vectors of `units`: the collection, its dimension known, and what stores
-    them. That gives the seqs of items that a later job has anew, whose vectors are that job's to
-    write. Raises BadReply: wrong dimension.
+) -> tuple[Collection, set[int]]:
+    """Store the vectors of `units`; the collection, its dimension known, and the seqs of items that
+    a later job has anew, whose vectors are that job's to write. Raises BadReply: wrong dimension.
     """
     store = VectorStore(tx)
     found = int(vectors.shape[1])
@@ -100,23 +95,18 @@ def writing(
             f"{collection.dimension}"
         )
     store.share(collection.id)
-    asked = store.superseded_later(collection.name, job.id, list({u.item.key for u in units}))
-
-    def stored() -> set[int]:
-        late = asked()
-        kept = [n for n, unit in enumerate(units) if unit.item.key not in late]
-        rows = [
-            Embedding(u.item.key, u.content_hash, u.item.seq, u.piece, u.begins, u.ends)
-            for u in (units[n] for n in kept)
-        ]
-        numbers = np.asarray(vectors, dtype=np.float32)[kept]
-        store.write(collection.id, job.id, rows, numbers, job.source)
-        beyond = known.beyond([units[n] for n in kept])
-        if beyond:
-            store.drop_beyond(collection.id, beyond)
-        return {unit.item.seq for unit in units if unit.item.key in late}
-
-    return collection, stored
+    late = store.superseded(collection.name, job.id, list({unit.item.key for unit in units}))
+    kept = [n for n, unit in enumerate(units) if unit.item.key not in late]
+    rows = [
+        Embedding(u.item.key, u.content_hash, u.item.seq, u.piece, u.begins, u.ends)
+        for u in (units[n] for n in kept)
+    ]
+    numbers = np.asarray(vectors, dtype=np.float32)[kept]
+    store.write(collection.id, job.id, rows, numbers, job.source)
+    beyond = known.beyond([units[n] for n in kept])
+    if beyond:
+        store.drop_beyond(collection.id, beyond)
+    return collection, {unit.item.seq for unit in units if unit.item.key in late}
 
 
 def superseded(result: ItemResult) -> ItemResult:

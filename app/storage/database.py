@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.rows import dict_row
-from sqlalchemy import (
-    Connection,
-    Engine,
-    PoolProxiedConnection,
-    create_engine,
-    event,
-    text,
-)
+from sqlalchemy import Connection, Engine, TextClause, create_engine, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DBAPIError, InvalidatePoolError, OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoConnectionLeft
 
 from app import clock
 from app.errors import DatabaseUnavailable
-from app.storage.together import Together
 
 T = TypeVar("T")
-S = TypeVar("S")
 Rows = list[dict[str, Any]]
 
 _IDLE_IN_TRANSACTION_S = 30
@@ -63,7 +55,6 @@ class Database:
         self._lock = threading.Lock()
         self._engine: Engine | None = None
         self._pid = 0
-        self._unasked = threading.local()
 
     @property
     def reach(self) -> dict[str, Any]:
@@ -94,11 +85,12 @@ class Database:
             f"-c idle_in_transaction_session_timeout={_IDLE_IN_TRANSACTION_S * 1000} "
             "-c timezone=UTC"
         )
-        engine = create_engine(
+        return create_engine(
             self._url,
             pool_size=self._connections,
             max_overflow=0,
             pool_timeout=_OWN_S,
+            pool_pre_ping=True,
             # Parameters may be people's texts: they never stand in an error.
             hide_parameters=True,
             connect_args={
@@ -110,18 +102,6 @@ class Database:
                 **_KEEPALIVE,
             },
         )
-        event.listen(engine, "checkout", self._stands)
-        return engine
-
-    def _stands(self, raw: Any, record: Any, _: Any) -> None:
-        """Make sure that a connection from the pool still stands, and let go of all if not."""
-        used, record.info["used"] = record.info.get("used", False), True
-        if not used or getattr(self._unasked, "hot", False):
-            return
-        try:
-            self.engine.dialect.do_ping(raw)
-        except psycopg.Error as error:
-            raise InvalidatePoolError from error
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
@@ -132,33 +112,6 @@ class Database:
         """
         with self._named(), self.engine.begin() as connection:
             yield connection
-
-    @contextmanager
-    def together(self, *, hot: bool = False) -> Iterator[Together]:
-        """A transaction whose statements are sent together, the commit with the last of them.
-
-        Raises as `transaction` does. `hot`: it comes often, and is made again if it fails: so the
-        connection is not asked first whether it still stands, which is a round trip.
-        """
-        with self._named():
-            self._unasked.hot = hot
-            try:
-                own = self.engine.raw_connection()
-            finally:
-                self._unasked.hot = False
-        raw = own.driver_connection
-        assert isinstance(raw, psycopg.Connection)
-        try:
-            raw.autocommit = True  # Else the driver waits for its own BEGIN.
-            with raw.pipeline():
-                sent = Together(raw)
-                sent.execute(_BEGIN)
-                yield sent
-                sent.execute(_COMMIT)
-        except psycopg.OperationalError as error:
-            raise DatabaseUnavailable(_said(error)) from error
-        finally:
-            _give_back(own, raw)
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection]:
@@ -174,29 +127,16 @@ class Database:
         twice, since a commit whose answer got lost may have happened. Raises DatabaseUnavailable
         when the server stayed away for `patience_s`.
         """
-        return self._patiently(lambda _: self.transaction(), work, patience_s)
-
-    def patiently_together(self, work: Callable[[Together], T], patience_s: float) -> T:
-        """`patiently`, in a transaction as `together` makes it."""
-        return self._patiently(lambda is_first: self.together(hot=is_first), work, patience_s)
-
-    def _patiently(
-        self,
-        opened: Callable[[bool], AbstractContextManager[S]],
-        work: Callable[[S], T],
-        most_s: float,
-    ) -> T:
-        give_up_at = clock.monotonic_s() + most_s
-        pause_s, is_first = _FIRST_PAUSE_S, True
+        give_up_at = clock.monotonic_s() + patience_s
+        pause_s = _FIRST_PAUSE_S
         while True:
             try:
-                with opened(is_first) as tx:
+                with self.transaction() as tx:
                     return work(tx)
             except DatabaseUnavailable:
                 if clock.monotonic_s() + pause_s > give_up_at:
                     raise
             threading.Event().wait(pause_s)
-            is_first = False
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     @contextmanager
@@ -260,9 +200,7 @@ class Database:
             ) from error
         except DBAPIError as error:
             if error.connection_invalidated:
-                raise DatabaseUnavailable(
-                    f"Postgres went away: {_first_line(error.orig)}"
-                ) from error
+                raise DatabaseUnavailable(f"Postgres went away: {_first_line(error)}") from error
             raise
 
     def close(self) -> None:
@@ -273,8 +211,6 @@ class Database:
             self._engine = None
 
 
-_BEGIN = text("BEGIN")
-_COMMIT = text("COMMIT")
 _TRY_LOCK = text("SELECT pg_try_advisory_lock(hashtextextended(:lock, 0))")
 _UNLOCK = text("SELECT pg_advisory_unlock(hashtextextended(:lock, 0))")
 
@@ -289,7 +225,7 @@ def together(tx: Connection, statements: Sequence[tuple[str, Mapping[str, Any]]]
     """The rows of statements that are sent together, in the same transaction: one round trip. Each
     sees what was committed before it began, so that one may lock what the next one counts.
 
-    A statement is psycopg's own, see `storage.together`.
+    A statement is psycopg's own, see `psycopgs`.
     """
     raw = driver(tx)
     try:
@@ -302,21 +238,13 @@ def together(tx: Connection, statements: Sequence[tuple[str, Mapping[str, Any]]]
         raise OperationalError(None, None, error) from error
 
 
-def _give_back(own: PoolProxiedConnection, raw: psycopg.Connection[Any]) -> None:
-    """Leave the connection to the next one as it was; one that cannot be is closed."""
-    try:
-        raw.rollback()
-        raw.autocommit = False
-    except psycopg.Error:
-        own.invalidate()
-    own.close()
+def psycopgs(statement: TextClause) -> str:
+    """A statement with psycopg's own marks for its parameters."""
+    return re.sub(r"(?<![:\w]):([a-z_]+)\b", r"%(\1)s", statement.text.replace("%", "%%"))
 
 
 def driver(connection: Connection) -> psycopg.Connection[Any]:
     """The psycopg connection beneath, in the same transaction; for COPY."""
-    given: object = connection
-    if isinstance(given, Together):
-        return given.raw
     raw = connection.connection.driver_connection
     assert isinstance(raw, psycopg.Connection)
     return raw
@@ -328,10 +256,9 @@ _NO_ROOM = "53"
 _UNDONE = "40"
 
 
-def _said(error: OperationalError | psycopg.OperationalError) -> str:
+def _said(error: OperationalError) -> str:
     """What an operational error of Postgres is: that it does not answer is only one of them."""
-    said = error.orig if isinstance(error, OperationalError) else error
-    state, line = getattr(said, "sqlstate", None) or "", _first_line(said)
+    state, line = getattr(error.orig, "sqlstate", None) or "", _first_line(error)
     if state == _CUT_OFF:
         return (
             f"Postgres cut a statement off: {line}; see statement_timeout of the role or the "
@@ -346,6 +273,6 @@ def _said(error: OperationalError | psycopg.OperationalError) -> str:
     return f"Postgres does not answer: {line}"
 
 
-def _first_line(error: BaseException | None) -> str:
-    text = str(error).strip().splitlines()
+def _first_line(error: DBAPIError) -> str:
+    text = str(error.orig).strip().splitlines()
     return text[0] if text else type(error).__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
@@ -90,12 +90,7 @@ class EndpointStore:
 
     def standing(self, pool: str) -> list[Standing]:
         """The pool's endpoints as they stand, by name."""
-        return self.standing_later(pool)()
-
-    def standing_later(self, pool: str) -> Callable[[], list[Standing]]:
-        """Ask for them; what was found may be had later."""
-        sent = self._tx.execute(STANDING, {"pool": pool})
-        return lambda: standings(dict(row) for row in sent.mappings())
+        return standings(dict(row) for row in self._tx.execute(STANDING, {"pool": pool}).mappings())
 
     def added(self, *, draining: bool = False) -> list[EndpointSpec]:
         """Every endpoint that was added at run time, by name; `draining`: those too that are."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 
 import psycopg
@@ -58,14 +57,13 @@ class ItemStore:
 
         A crash never pays twice for an answered call: what was answered is not read again.
         """
-        row = self._tx.execute(
+        rows = self._tx.execute(
             _PENDING_LISTED if seqs is not None else _PENDING_RUN,
             {"job_id": job_id, "first": first_seq, "last": last_seq}
             if seqs is None
             else {"job_id": job_id, "seqs": list(seqs)},
-        ).one()
-        # One text for all: reading each row for itself takes longer than all that is done with it.
-        return list(map(Item, row.seqs, row.keys, json.loads(row.payloads)))
+        )
+        return [Item(row.seq, row.key, row.payload) for row in rows]
 
     def pending_seqs(self, job_id: int, seqs: Seqs) -> Seqs | None:
         """Those of `seqs` that have no result yet; None: all have one."""
@@ -74,13 +72,10 @@ class ItemStore:
 
 
 _WITHOUT_RESULT = """
-    SELECT coalesce(array_agg(seq), '{{}}') AS seqs, coalesce(array_agg(key), '{{}}') AS keys,
-        concat('[', string_agg(CAST(payload AS text), ','), ']') AS payloads
-    FROM (
-        SELECT i.seq, i.key, i.payload FROM items i
-        LEFT JOIN results r ON r.job_id = i.job_id AND r.seq = i.seq
-        WHERE i.job_id = :job_id AND r.seq IS NULL AND {which}
-        ORDER BY i.seq) AS pending
+    SELECT i.seq, i.key, i.payload FROM items i
+    LEFT JOIN results r ON r.job_id = i.job_id AND r.seq = i.seq
+    WHERE i.job_id = :job_id AND r.seq IS NULL AND {which}
+    ORDER BY i.seq
 """
 _PENDING_RUN = text(_WITHOUT_RESULT.format(which="i.seq BETWEEN :first AND :last"))
 _PENDING_LISTED = text(_WITHOUT_RESULT.format(which="i.seq = ANY(:seqs)"))

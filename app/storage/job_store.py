@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, func, literal, select, text, update
+from sqlalchemy import Connection, RowMapping, func, literal, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
 from app.domain.jobs import CLAIMABLE, OPEN, Failover, Job, JobState, NewJob
@@ -87,17 +87,8 @@ class JobStore:
 
     def get(self, job_id: int) -> Job | None:
         """The job with this id."""
-        return self.get_later(job_id)()
-
-    def get_later(self, job_id: int) -> Callable[[], Job | None]:
-        """Ask for it; what was found may be had later."""
-        sent = self._tx.execute(_GET, {"id": job_id})
-
-        def found() -> Job | None:
-            row = sent.one_or_none()
-            return None if row is None else _job(row._asdict())
-
-        return found
+        row = self._tx.execute(select(jobs).where(jobs.c.id == job_id)).mappings().one_or_none()
+        return _job(row) if row else None
 
     def find(self, reference: str) -> Job | None:
         """The job with this key or, failing that, this id."""
@@ -197,8 +188,6 @@ class JobStore:
         self._tx.execute(update(jobs).where(jobs.c.id == job_id).values(pruned_at=func.now()))
 
 
-_GET = text("SELECT * FROM jobs WHERE id = :id")
-
 _IDS = text("""
     SELECT r.reference, found.id FROM unnest(CAST(:references AS text[])) AS r (reference)
     CROSS JOIN LATERAL (
@@ -215,7 +204,7 @@ _TO_PRUNE = text("""
 """)
 
 
-def _job(row: Mapping[Any, Any]) -> Job:
+def _job(row: RowMapping) -> Job:
     values: dict[str, Any] = {name: row[name] for name in Job.__dataclass_fields__}
     values["state"] = JobState(row["state"])
     values["request_hash"] = bytes(row["request_hash"])

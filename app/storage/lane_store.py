@@ -31,11 +31,10 @@ from psycopg.rows import TupleRow
 from app.domain.requests import NewRequest, RequestState
 from app.domain.throttle.values import State
 from app.errors import DatabaseUnavailable
-from app.storage.database import Database
+from app.storage.database import Database, psycopgs
 from app.storage.endpoint_store import ANSWERED, STANDING, Standing, standings
 from app.storage.limit_store import OCCUPANCY
 from app.storage.request_store import CANCELLED, EXTEND, columns_of
-from app.storage.together import psycopgs
 
 _IDLE_S = 1.0
 """A lane that stops in the middle of a group must not hold the pool's row for longer."""

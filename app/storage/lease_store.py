@@ -6,7 +6,7 @@ is locked by `LimitStore.lock` first, so that the count here is made with a fres
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,12 +86,7 @@ class LeaseStore:
 
     def hold(self, lease: Lease) -> bool:
         """Lock the chunk row if the lease is still ours; False: it is lost."""
-        return self.hold_later(lease)()
-
-    def hold_later(self, lease: Lease) -> Callable[[], bool]:
-        """The same, whose answer may be had later."""
-        sent = self._tx.execute(_HOLD, _of(lease))
-        return lambda: sent.one_or_none() is not None
+        return self._tx.execute(_HOLD, _of(lease)).one_or_none() is not None
 
     def add(self, lease: Lease, tally: Tally) -> None:
         """Add a checkpoint's figures. Progress was made, so crashes count from nought again."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, TextClause, text
+from sqlalchemy import Connection, text
 from sqlalchemy.dialects.postgresql import insert
 
 from app.domain.throttle.readings import Reading
@@ -87,42 +87,24 @@ class LimitStore:
     def lock(self, pool: str) -> LimitRow | None:
         """The pool's row, locked until the transaction ends. In a statement of its own: what is
         counted afterwards is counted with a snapshot younger than the lock."""
-        return self._row(pool, _LOCK)()
+        return self._row(pool, " FOR UPDATE")
 
     def read(self, pool: str) -> LimitRow | None:
         """The pool's row, without a lock."""
-        return self.read_later(pool)()
+        return self._row(pool, "")
 
-    def read_later(self, pool: str) -> Callable[[], LimitRow | None]:
-        """Ask for it; what was found may be had later."""
-        return self._row(pool, ROW)
-
-    def _row(self, pool: str, statement: TextClause) -> Callable[[], LimitRow | None]:
-        sent = self._tx.execute(statement, {"pool": pool})
-
-        def found() -> LimitRow | None:
-            row = sent.one_or_none()
-            return None if row is None else limit_row(row._asdict())
-
-        return found
+    def _row(self, pool: str, lock: str) -> LimitRow | None:
+        row = self._tx.execute(text(ROW.text + lock), {"pool": pool}).mappings().one_or_none()
+        return None if row is None else limit_row(dict(row))
 
     def occupancy(self, pool: str) -> Occupancy:
         """Who is in flight now. Exact for as long as the pool's row is locked."""
-        return self.occupancy_later(pool)()
+        rows = self._tx.execute(OCCUPANCY, {"pool": pool}).mappings()
+        return occupancy_of(dict(row) for row in rows)
 
-    def occupancy_later(self, pool: str) -> Callable[[], Occupancy]:
-        """Ask for it; what was found may be had later."""
-        sent = self._tx.execute(OCCUPANCY, {"pool": pool})
-
-        def found() -> Occupancy:
-            return occupancy_of(dict(row) for row in sent.mappings())
-
-        return found
-
-    def rank_later(self, pool: str, job_id: int, no: int) -> Callable[[], int]:
-        """Ask how many live leases of the pool are older than this one: 0 for the oldest."""
-        sent = self._tx.execute(_RANK, {"pool": pool, "job_id": job_id, "no": no})
-        return lambda: int(sent.scalar_one())
+    def rank(self, pool: str, job_id: int, no: int) -> int:
+        """How many live leases of the pool are older than this one: 0 for the oldest."""
+        return int(self._tx.execute(_RANK, {"pool": pool, "job_id": job_id, "no": no}).scalar_one())
 
     def record(
         self,
@@ -236,8 +218,6 @@ ROW = text("""
            override_reason, clock_timestamp() AS now
     FROM throttle_limits WHERE pool = :pool
 """)
-
-_LOCK = text(f"{ROW.text} FOR UPDATE")
 
 OCCUPANCY = text("""
     SELECT 'batch' AS what, endpoint, count(*) AS n FROM chunks

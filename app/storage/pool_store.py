@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from app.storage.database import together
+from app.storage.database import psycopgs, together
 from app.storage.endpoint_store import STANDING, Standing, standings
 from app.storage.limit_store import OCCUPANCY, ROW, LimitRow, Occupancy, limit_row, occupancy_of
-from app.storage.together import psycopgs
 
 
 @dataclass(frozen=True, slots=True)

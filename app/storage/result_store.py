@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, text
 
+from app.domain.chunks import Lease
+from app.domain.results import ItemResult
+from app.storage.database import driver
 from app.storage.paging import ROWS
 
 
@@ -14,6 +19,28 @@ class ResultStore:
 
     def __init__(self, tx: Connection) -> None:
         self._tx = tx
+
+    def record(self, lease: Lease, results: Sequence[ItemResult], model: str | None = None) -> int:
+        """Insert results that are not there; how many were new. The caller holds the lease.
+
+        `model` is the one that answered where it is not the job's own.
+        """
+        self._tx.execute(_STAGE)
+        with (
+            driver(self._tx).cursor() as cursor,
+            cursor.copy("COPY staged_results FROM STDIN (FORMAT BINARY)") as copy,
+        ):
+            copy.set_types(["int8", "text", "text", "text", "int4", "jsonb"])
+            for r in results:
+                output = None if r.output is None else _json(r.output)
+                copy.write_row((r.seq, r.status.value, r.code, r.error, r.tokens, output))
+        values = {
+            "job_id": lease.job_id,
+            "no": lease.no,
+            "endpoint": lease.endpoint,
+            "model": model,
+        }
+        return self._tx.execute(_INSERT, values).rowcount
 
     def fail_one(self, job_id: int, chunk_no: int, seq: int, code: str, error: str) -> int:
         """Record one item as failed if it has no result; how many (0 or 1)."""
@@ -45,6 +72,25 @@ class ResultStore:
         rows = (dict(row) for row in self._tx.execute(statement, values).mappings())
         return [(row.pop("seq"), row) for row in rows]
 
+
+def _json(value: Any) -> Any:
+    from psycopg.types.json import Jsonb
+
+    return Jsonb(value, dumps=orjson.dumps)
+
+
+_STAGE = text("""
+    CREATE TEMP TABLE IF NOT EXISTS staged_results (seq bigint, status text, code text,
+        error text, tokens int, output jsonb) ON COMMIT DELETE ROWS
+""")
+
+_INSERT = text("""
+    INSERT INTO results (job_id, seq, chunk_no, status, code, error, endpoint, model, tokens,
+        output)
+    SELECT :job_id, seq, :no, status, code, error, :endpoint, :model, tokens, output
+    FROM staged_results
+    ON CONFLICT DO NOTHING
+""")
 
 _FAIL_ONE = text("""
     INSERT INTO results (job_id, seq, chunk_no, status, code, error)

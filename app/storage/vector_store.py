@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 from pgvector import Vector
-from psycopg.adapt import Dumper
-from psycopg.pq import Format
-from psycopg.types import TypeInfo
+from pgvector.psycopg import register_vector
 from sqlalchemy import Connection, text
 
 from app.errors import CollectionConflict
@@ -50,31 +47,6 @@ class Known:
 
     content_hash: bytes
     source: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class VectorArray:
-    """Vectors (n, dimension) as an array of pgvector's `type`, without a number of Python's."""
-
-    type: int
-    vectors: Vectors
-
-    def binary(self) -> bytes:
-        """As Postgres reads arrays: their kind, then each vector as pgvector reads one."""
-        count, dimension = self.vectors.shape
-        head = np.array([1, 0, self.type, count, 1], dtype=">i4")
-        layout = [("size", ">i4"), ("dimension", ">u2"), ("unused", ">u2")]
-        rows = np.zeros(count, dtype=[*layout, ("numbers", ">f4", (dimension,))])
-        rows["size"], rows["dimension"] = 4 + 4 * dimension, dimension
-        rows["numbers"] = self.vectors
-        return head.tobytes() + rows.tobytes()
-
-
-class _VectorArrayDumper(Dumper):
-    format = Format.BINARY
-
-    def dump(self, obj: VectorArray) -> bytes:
-        return obj.binary()
 
 
 class VectorStore:
@@ -133,16 +105,13 @@ class VectorStore:
         this transaction's end: whoever writes afterwards sees the job that is loaded here."""
         self._tx.execute(_HOLD_OFF, {"id": collection_id})
 
-    def superseded_later(
-        self, name: str, job_id: int, keys: Sequence[str]
-    ) -> Callable[[], set[str]]:
-        """Ask for those of `keys` that a job submitted after `job_id` has for this collection.
+    def superseded(self, name: str, job_id: int, keys: Sequence[str]) -> set[str]:
+        """Those of `keys` that a job submitted after `job_id` has for the collection `name`.
 
         Their vectors are that job's to write: what this one embedded is an older text.
         """
         values = {"name": name, "job_id": job_id, "keys": list(keys)}
-        sent = self._tx.execute(_SUPERSEDED, values)
-        return lambda: set(sent.scalars())
+        return set(self._tx.execute(_SUPERSEDED, values).scalars())
 
     def adopt(self, collection_id: int, keys: Sequence[str], source: bytes) -> None:
         """Say that `source` gives these items now."""
@@ -167,28 +136,30 @@ class VectorStore:
     ) -> None:
         """Insert or replace the vectors of `rows`: (len(rows), dimension), sorted by key so that
         two jobs over the same keys wait for each other instead of deadlocking."""
-        if not rows:
-            return
+        connection = driver(self._tx)
+        if connection.adapters.types.get("vector") is None:
+            register_vector(connection)
+        self._tx.execute(_STAGE)
         order = sorted(range(len(rows)), key=lambda n: (rows[n].key, rows[n].piece))
-        values = {
-            "id": collection_id,
-            "job_id": job_id,
-            "source": source,
-            "rows": orjson.dumps([_row(rows[n]) for n in order]).decode(),
-            "vectors": VectorArray(self._type(), vectors[order]),
-        }
-        self._tx.execute(_WRITE, values)
-
-    def _type(self) -> int:
-        """The number of pgvector's type in this database; asked for once a connection."""
-        adapters = driver(self._tx).adapters
-        known = adapters.types.get("vector")
-        if known is None:
-            row = self._tx.execute(_TYPE).one()
-            known = TypeInfo("vector", row.oid, row.typarray)
-            adapters.types.add(known)
-            adapters.register_dumper(VectorArray, _VectorArrayDumper)
-        return known.oid
+        with (
+            connection.cursor() as cursor,
+            cursor.copy("COPY staged_vectors FROM STDIN (FORMAT BINARY)") as copy,
+        ):
+            copy.set_types(["text", "int4", "int4", "int4", "bytea", "int8", "vector"])
+            for n in order:
+                row = rows[n]
+                copy.write_row(
+                    (
+                        row.key,
+                        row.piece,
+                        row.begins,
+                        row.ends,
+                        row.content_hash,
+                        row.seq,
+                        vectors[n],
+                    )
+                )
+        self._tx.execute(_WRITE, {"id": collection_id, "job_id": job_id, "source": source})
 
     def nearest(self, collection: Collection, vector: Vectors, most: int) -> list[dict[str, Any]]:
         """The nearest pieces by cosine: key, score (1 is the same way), begins, ends, payload.
@@ -217,17 +188,6 @@ class VectorStore:
             (row.key, row.piece, bytes(row.content_hash), Vector.from_text(row.vector).to_list())
             for row in self._tx.execute(_EXPORTED, values)
         ]
-
-
-def _row(row: Embedding) -> dict[str, Any]:
-    return {
-        "key": row.key,
-        "piece": row.piece,
-        "begins": row.begins,
-        "ends": row.ends,
-        "hash": row.content_hash.hex(),
-        "seq": row.seq,
-    }
 
 
 _ENSURE = text("""
@@ -261,17 +221,15 @@ _DROP_BEYOND = text("""
     USING unnest(CAST(:keys AS text[]), CAST(:pieces AS int[])) AS kept (key, pieces)
     WHERE e.collection_id = :id AND e.key = kept.key AND e.piece >= kept.pieces
 """)
-_TYPE = text("SELECT oid, typarray FROM pg_type WHERE oid = to_regtype('vector')")
+_STAGE = text("""
+    CREATE TEMP TABLE IF NOT EXISTS staged_vectors (key text, piece int, begins int, ends int,
+        content_hash bytea, seq bigint, vector vector) ON COMMIT DELETE ROWS
+""")
 _WRITE = text("""
     INSERT INTO embeddings (collection_id, key, piece, begins, ends, content_hash, vector, job_id,
         seq, source)
-    SELECT CAST(:id AS bigint), key, piece, begins, ends, decode(hash, 'hex'), vector,
-        CAST(:job_id AS bigint), seq, CAST(:source AS bytea)
-    FROM ROWS FROM (
-        jsonb_to_recordset(CAST(:rows AS jsonb))
-            AS (key text, piece int, begins int, ends int, hash text, seq bigint),
-        unnest(CAST(:vectors AS vector[]))
-    ) AS given (key, piece, begins, ends, hash, seq, vector)
+    SELECT :id, key, piece, begins, ends, content_hash, vector, :job_id, seq, :source
+    FROM staged_vectors
     ON CONFLICT (collection_id, key, piece) DO UPDATE SET content_hash = excluded.content_hash,
         vector = excluded.vector, job_id = excluded.job_id, seq = excluded.seq,
         begins = excluded.begins, ends = excluded.ends,

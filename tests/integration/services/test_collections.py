@@ -131,7 +131,7 @@ def test_a_newer_job_that_changes_nothing_wins_too(rig: MakeRig) -> None:
 def test_mutant_without_asking_for_newer_jobs_old_words_win(
     rig: MakeRig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(VectorStore, "superseded_later", lambda *_: set)
+    monkeypatch.setattr(VectorStore, "superseded", lambda *_: set())
     one = rig()
     embedded(one, "first", {"a": "the words of A"})
     older = submitted(one, "older", {"a": "other words, B"})

@@ -169,8 +169,7 @@ def test_a_paused_job_stops_between_micro_batches_and_loses_nothing(rig: MakeRig
     one.wiring.observer = Act(after=2, act=lambda: one.wiring.steering.pause("job"))
 
     assert one.wiring.execution.run(job_id).ended == "paused"
-    # A call may have been out, and another have begun while that one's results were stored.
-    assert one.progress(job_id).done in (20, 30, 40)
+    assert one.progress(job_id).done == 20
     assert one.wiring.execution.run(job_id).ended == "paused"
     one.wiring.steering.resume("job")
     assert one.work(job_id).state is JobState.COMPLETED
@@ -184,7 +183,7 @@ def test_a_cancelled_job_stays_cancelled_and_keeps_its_results(rig: MakeRig) -> 
     one.wiring.execution.run(job_id)
 
     assert one.work(job_id).state is JobState.CANCELLED
-    assert one.one("SELECT count(*) FROM embeddings") in (10, 20, 30)  # As for a paused job.
+    assert one.one("SELECT count(*) FROM embeddings") == 10
 
 
 def test_on_shutdown_the_chunk_goes_back_with_its_results(rig: MakeRig) -> None:
@@ -193,8 +192,7 @@ def test_on_shutdown_the_chunk_goes_back_with_its_results(rig: MakeRig) -> None:
     one.wiring.observer = Act(after=2, act=one.wiring.leases.stopping.set)
 
     assert one.wiring.execution.run(job_id).ended == "stopping"
-    assert one.rows("SELECT state, attempt, crashes FROM chunks") == [("ready", 0, 0)]
-    assert one.one("SELECT ok FROM chunks") == sent(one)["total"] < 50
+    assert one.rows("SELECT state, attempt, crashes, ok FROM chunks") == [("ready", 0, 0, 20)]
     assert other.work(job_id).state is JobState.COMPLETED
     assert sent(one)["most"] == 1
 
@@ -214,7 +212,7 @@ def killed_in_the_middle(rig: MakeRig) -> Rig:
 
 def test_after_a_crash_no_stored_item_is_paid_for_again(rig: MakeRig) -> None:
     other = killed_in_the_middle(rig)
-    assert sent(other)["total"] <= 50 + 10  # One micro-batch was answered and not stored.
+    assert (sent(other)["total"], sent(other)["most"]) == (50, 1)
     assert other.progress(1).done == 50
 
 
@@ -224,7 +222,7 @@ def test_mutant_without_the_skip_pays_twice(rig: MakeRig, monkeypatch: pytest.Mo
     # Stored vectors would save the calls as well, so this mutant is blind to them too.
     monkeypatch.setattr(VectorStore, "known", lambda *_: {})
     other = killed_in_the_middle(rig)
-    assert sent(other)["total"] > 50 + 10
+    assert sent(other)["most"] == 2
 
 
 def lost_lease(rig: MakeRig) -> list[tuple[str, int, int]]:

@@ -138,13 +138,13 @@ def test_a_chunk_is_handed_back_between_micro_batches_when_the_window_closes(
     one = rig()
     job = one.submit(texts(50), window=window(timedelta(hours=-1), timedelta(hours=2))).job
     closed = json.dumps(window(timedelta(hours=3), timedelta(hours=2)))
-    real = one.wiring.execution._writes.store
+    real = one.wiring.execution._writes.checkpoint
 
-    def store(*given: Any, **more: Any) -> Any:
+    def checkpoint(*given: Any, **more: Any) -> None:
+        real(*given, **more)
         one.execute('UPDATE jobs SET "window" = CAST(:w AS jsonb)', w=closed)
-        return real(*given, **more)
 
-    one.wiring.execution._writes.store = store  # type: ignore[method-assign]
+    one.wiring.execution._writes.checkpoint = checkpoint  # type: ignore[method-assign]
     report = one.wiring.execution.run(job.id)
 
     assert (report.ended, report.done) == ("outside_window", 10)
