@@ -75,4 +75,4 @@ def test_a_queue_of_ten_times_the_capacity_scales_out_and_idleness_in_and_no_req
     wanted = [e["facts"]["wanted"] for e in found["events"] if e["type"].startswith("scaled_")]
     steps = [b - a for a, b in pairwise([0, *wanted])]
     assert steps == [1] * MAXIMUM + [-1] * MAXIMUM
-    assert {e["state"] for e in found["endpoints"]} == {"ready", "removed"}
+    assert {e["state"] for e in found["endpoints"]} == {"ok", "removed"}
