@@ -37,8 +37,8 @@ demo: $(STAMP) ## Run the whole thing on this machine, and write ./giveway-demo
 ##@ Checks
 
 .PHONY: test
-test: $(STAMP) ## All tests, those on real services included, in four processes that mostly wait
-	@$(BIN)/python -m pytest -n 4 $(TEST_FLAGS)
+test: $(STAMP) ## All tests, those on real services included, in three processes that mostly wait
+	@$(BIN)/python -m pytest -n 3 $(TEST_FLAGS)
 
 .PHONY: test-quick
 test-quick: $(STAMP) ## The tests that need no whole stack
@@ -47,7 +47,7 @@ test-quick: $(STAMP) ## The tests that need no whole stack
 
 .PHONY: coverage
 coverage: $(STAMP) ## All tests, with what they did not reach
-	@$(BIN)/python -m pytest -n 4 --cov --cov-report=term:skip-covered $(TEST_FLAGS)
+	@$(BIN)/python -m pytest -n 3 --cov --cov-report=term:skip-covered $(TEST_FLAGS)
 
 .PHONY: lint
 lint: $(STAMP) ## ruff: rules and format
